@@ -1,0 +1,259 @@
+# scopetrace: `make demo` sets up, builds and shows it; `make check` sets up, builds and tests. README.md tells the rest.
+#
+# V=1 shows the commands, DEBUG=1 builds without optimisation, SAN=address,undefined with sanitizers, WERROR=1 makes
+# warnings errors, O=DIR builds elsewhere.
+
+O          ?= build
+CC         := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CLANG      ?= clang
+LLVM_STRIP ?= llvm-strip
+CROSS      ?= aarch64-linux-gnu-
+BPFTOOL    ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/bin/bpftool /usr/local/sbin/bpftool) bpftool)
+PKG_CONFIG ?= pkg-config
+PROTOC_C   ?= protoc-c
+ARCH       := $(shell uname -m)
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-8s %s\n' '$(1)' '$(patsubst $(O)/%,%,$@)')
+
+# ---- flags ---------------------------------------------------------------------------------------------------------
+optimise := $(if $(DEBUG),-O0,-O2)
+warnings := -Wall -Wextra -Wmissing-prototypes -Wshadow $(if $(WERROR),-Werror)
+sanitize := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+CPPFLAGS += -D_GNU_SOURCE -MMD -MP
+CFLAGS   ?= -g
+CFLAGS   += -std=c11 $(optimise) $(warnings) $(sanitize)
+LDFLAGS  += $(sanitize)
+
+loader_includes := -Iloader -I. -I$(O)/gen
+loader_libs     := -lbpf -ldw -lelf -lprotobuf-c -liberty -lz -lpthread -lm
+
+# ---- what there is -------------------------------------------------------------------------------------------------
+areas        := base timeline sink target probe source command
+area_sources  = $(sort $(wildcard loader/$(1)/*.c))
+area_objects  = $(patsubst %.c,$(O)/obj/%.o,$(call area_sources,$(1)))
+area_archive  = $(O)/lib/$(1).a
+archives     := $(foreach a,$(areas),$(call area_archive,$(a)))
+
+reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
+producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
+bpf_sources      := $(sort $(wildcard bpf/*.bpf.c))
+# Written in x86-64 assembler, for one exact machine code.
+x86_only         := twin zerosize loopentry
+target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
+target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
+	$(patsubst tests/targets/%.cpp,$(O)/targets/%,$(sort $(wildcard tests/targets/*.cpp)))
+unit_areas       := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
+unit_programs    := $(addprefix $(O)/unit/,$(unit_areas))
+
+.PHONY: all
+all: $(O)/libscope.a $(O)/libscope.so
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+
+# ---- bpf/: one object, its skeleton, and proof that it compiles for arm64 -------------------------------------------
+bpf_arch_x86_64  := x86
+bpf_arch_aarch64 := arm64
+bpf_flags := -target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-declarations \
+	-Ivmlinux -Ibpf -MMD -MP
+
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c
+	$(call say,BPF)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(bpf_flags) -D__TARGET_ARCH_$(bpf_arch_$(ARCH)) -c $< -o $@
+
+$(O)/bpf-arm64/%.bpf.o: bpf/%.bpf.c
+	$(call say,BPF)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(bpf_flags) -D__TARGET_ARCH_arm64 -c $< -o $@
+
+$(O)/scopetrace.bpf.o: $(patsubst bpf/%.c,$(O)/bpf/%.o,$(bpf_sources))
+	$(call say,GENOBJ)
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(O)/scopetrace-arm64.bpf.o: $(patsubst bpf/%.c,$(O)/bpf-arm64/%.o,$(bpf_sources))
+	$(call say,GENOBJ)
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(O)/gen/scopetrace.skel.h: $(O)/scopetrace.bpf.o
+	$(call say,SKEL)
+	@mkdir -p $(@D)
+	$(Q)$(BPFTOOL) gen skeleton $< name scopetrace_bpf > $@
+
+# ---- libscope/: archive and shared object ---------------------------------------------------------------------------
+# Hidden by default, so that neither form exports more than the map file lists.
+libscope_flags := -Ilibscope -Ilibscope/include -fvisibility=hidden -fPIC
+
+$(O)/obj/libscope/%.o: libscope/%.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(libscope_flags) -c $< -o $@
+
+$(O)/libscope.a: $(patsubst %.c,$(O)/obj/%.o,$(producer_sources))
+	$(call say,AR)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libscope.so: $(patsubst %.c,$(O)/obj/%.o,$(producer_sources)) libscope/libscope.map
+	$(call say,LD)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libscope.so.1 -Wl,--version-script=libscope/libscope.map \
+		-Wl,-z,defs $(filter %.o,$^) -lpthread -o $@
+	@ln -sf libscope.so $(O)/libscope.so.1
+
+$(O)/lib/reader.a: $(patsubst %.c,$(O)/obj/%.o,$(reader_sources))
+	$(call say,AR)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# ---- loader/ ---------------------------------------------------------------------------------------------------------
+$(O)/obj/loader/%.o: loader/%.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(loader_includes) -c $< -o $@
+
+# Only these see generated headers.
+$(O)/obj/loader/probe/object.o: $(O)/gen/scopetrace.skel.h
+$(O)/obj/loader/sink/perfetto.o: $(O)/gen/perfetto.pb-c.h
+
+$(O)/gen/perfetto.pb-c.c $(O)/gen/perfetto.pb-c.h &: loader/sink/perfetto.proto
+	$(call say,PROTOC)
+	@mkdir -p $(O)/gen
+	$(Q)$(PROTOC_C) --c_out=$(O)/gen --proto_path=loader/sink $<
+
+$(O)/obj/gen/perfetto.pb-c.o: $(O)/gen/perfetto.pb-c.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(CFLAGS)) -I$(O)/gen -c $< -o $@
+
+define archive_rule
+$(call area_archive,$(1)): $(call area_objects,$(1)) $(if $(filter sink,$(1)),$(O)/obj/gen/perfetto.pb-c.o)
+	$$(call say,AR)
+	@mkdir -p $$(@D)
+	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach a,$(areas),$(eval $(call archive_rule,$(a))))
+
+loader_archives := $(addprefix $(O)/lib/,command.a sink.a source.a probe.a target.a timeline.a base.a reader.a)
+
+$(O)/scopetrace: $(O)/obj/loader/main.o $(loader_archives)
+	$(call say,LD)
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(loader_libs) -o $@
+
+# One file for hosts without the libraries; libdw's decompressors come along, and at the end what it lacks (libeu_static.c).
+$(O)/scopetrace-static: $(O)/obj/loader/main.o $(loader_archives)
+	$(call say,LD)
+	$(Q)$(CC) $(LDFLAGS) -static $(filter %.o,$^) $(filter %.a,$^) -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma \
+		-lbz2 -lzstd -lz -lpthread -lm $(O)/lib/target.a -o $@
+	$(Q)strip $@
+
+.PHONY: static
+static: $(O)/scopetrace-static
+
+# ---- setting up ------------------------------------------------------------------------------------------------------
+.PHONY: deps
+deps:
+	$(Q).ci/deps.sh
+
+# Everything from a clean clone to a timeline: the built-in demonstration, attached to by pid while it runs.
+.PHONY: demo
+demo: deps
+	$(Q)$(MAKE) --no-print-directory all $(O)/targets/demo
+	$(Q)O=$(O) tests/demo.sh
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+# What an area may lean on: the same order as the include rules.
+unit_libs_base     := base
+unit_libs_timeline := timeline base
+unit_libs_sink     := sink timeline base
+unit_libs_target   := target base
+unit_libs_probe    := probe base
+unit_libs_source   := source probe timeline base reader
+unit_libs_command  := command sink source probe target timeline base reader
+unit_libs_libscope := reader
+
+.SECONDEXPANSION:
+$(O)/unit/%: $$(wildcard tests/unit/%/*.c tests/unit/%/*.h) $$(addprefix $(O)/lib/,$$(addsuffix .a,$$(unit_libs_$$*))) $$(if $$(filter libscope,$$*),$(O)/libscope.a)
+	$(call say,UNIT)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Wmissing-prototypes -Wshadow,$(CFLAGS)) $(loader_includes) -Ilibscope -Ilibscope/include \
+		$(LDFLAGS) $(filter %.c,$^) $(filter %.a,$^) -lcriterion $(loader_libs) -o $@
+
+.PHONY: unit
+unit: $(unit_programs)
+
+# Small traced programs: plain, and with the 5-byte nop at each entry that the kernel can optimise.
+target_flags := -D_GNU_SOURCE -O2 -g -Wall -Wextra -Ilibscope/include
+# Compiled so, but not linked so: the profiler's start-up code would write gmon.out wherever they run.
+nop5_flags   := -pg -mfentry -mnop-mcount -fno-pie
+nop5_targets := $(if $(filter x86_64,$(ARCH)),$(addsuffix .nop5,$(addprefix $(O)/targets/,$(filter-out $(x86_only),$(target_names)))))
+
+$(O)/targets/twin: tests/targets/twin.s
+
+$(O)/targets/%: tests/targets/%.c tests/targets/traced.h $(O)/libscope.a
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(target_flags) $< $(wildcard $(<:.c=.s)) -o $@ $(O)/libscope.a -pthread
+
+$(O)/targets/%.nop5: tests/targets/%.c tests/targets/traced.h $(O)/libscope.a
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(target_flags) $(nop5_flags) -c $< -o $@.o
+	$(Q)$(CC) -no-pie $@.o -o $@ $(O)/libscope.a -pthread
+
+$(O)/targets/%: tests/targets/%.cpp $(O)/libscope.a
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(target_flags) $< -o $@ $(O)/libscope.a -pthread
+
+.PHONY: targets
+targets: $(target_programs) $(nop5_targets)
+
+# The tests alone, for one who has set up and built: everything `make check` runs.
+.PHONY: test
+test: all static targets unit $(O)/scopetrace-arm64.bpf.o
+	$(Q)O=$(O) tests/run.sh
+
+.PHONY: check
+check: deps
+	$(Q)$(MAKE) --no-print-directory test
+
+# ---- benchmarks: each prints JSON lines ------------------------------------------------------------------------------
+$(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a timeline.a base.a reader.a) \
+		$(O)/bench/traced_call_target $(O)/bench/traced_call_target.nop5
+	$(call say,BENCH)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+$(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,timeline.a base.a)
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+# A program that uses libscope: with the archive, and with the shared object, whose scopes cost a call through the PLT.
+scope_cost_flags := -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -Ilibscope -Ilibscope/include
+
+$(O)/bench/scope_cost: bench/scope_cost.c $(O)/lib/reader.a $(O)/libscope.a
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(scope_cost_flags) $^ -pthread -o $@
+
+$(O)/bench/scope_cost_shared: bench/scope_cost.c $(O)/lib/reader.a $(O)/libscope.so
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(scope_cost_flags) $(filter-out %.so,$^) -L$(O) -lscope -Wl,-rpath,'$$ORIGIN/..' -pthread -o $@
+
+$(O)/bench/%_target: bench/%_target.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -g $< -o $@
+
+$(O)/bench/%_target.nop5: bench/%_target.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -g $(nop5_flags) -c $< -o $@.o
+	$(Q)$(CC) -no-pie $@.o -o $@
+
+# ---- leaving nothing -------------------------------------------------------------------------------------------------
+.PHONY: clean
+clean:
+	$(Q)rm -rf $(O)
+
+-include $(shell test -d $(O) && find $(O) -name '*.d')
