@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * How many scopes a second does the capture file take, and how many does a reader of it put in order? A
+ * generated capture of hooked and manual scopes, half and half, in nests of ten, over a few threads. One JSON
+ * line per figure; peak memory of each step, which runs in a process of its own.
+ *
+ *     capture_rate [SCOPES [THREADS [FILE]]]     10,000,000 scopes, 8 threads, a file in $TMPDIR or /tmp,
+ * removed
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "timeline/capture_write.h"
+#include "timeline/timeline.h"
+
+enum { NEST = 10, BATCH = 1000 };
+
+struct options {
+	uint64_t scopes;
+	uint32_t threads;
+	const char *path;
+};
+
+/* One thread's events, batched as the sources batch them. */
+struct producer {
+	uint32_t tid;
+	uint64_t now;
+	uint64_t next_id;
+	struct hooked_scope hooked[BATCH];
+	size_t hooked_count;
+	struct manual_event manual[BATCH];
+	size_t manual_count;
+	uint32_t names[NEST];
+};
+
+static void print(const char *step, const struct options *options, uint64_t ns)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	printf("{\"bench\":\"capture_rate\",\"step\":\"%s\",\"scopes\":%llu,\"threads\":%u,\"seconds\":%.3f,"
+	       "\"scopes_per_s\":%.0f,\"peak_mib\":%.1f,\"peak_bytes_per_scope\":%.1f}\n",
+	       step, (unsigned long long)options->scopes, options->threads, (double)ns / 1e9,
+	       (double)options->scopes * 1e9 / (double)ns, (double)usage.ru_maxrss / 1024,
+	       (double)usage.ru_maxrss * 1024 / (double)options->scopes);
+	fflush(stdout);
+}
+
+static int put_out(struct producer *producer, struct event_output *output)
+{
+	int err = output->hooked(output, producer->hooked, producer->hooked_count);
+
+	if (!err)
+		err = output->manual(output, producer->manual, producer->manual_count);
+	producer->hooked_count = 0;
+	producer->manual_count = 0;
+	return err;
+}
+
+static void put_manual(struct producer *producer, uint8_t kind, uint64_t id, uint32_t name)
+{
+	producer->manual[producer->manual_count++] = (struct manual_event){.ticks = producer->now * 3,
+									   .scope_id = id,
+									   .pid = 1,
+									   .tid = producer->tid,
+									   .name = name,
+									   .kind = kind};
+}
+
+/* Ten scopes, one inside the other, of both kinds in turn. */
+static void nest(struct producer *producer)
+{
+	uint64_t starts[NEST], ids[NEST];
+
+	for (uint32_t i = 0; i < NEST; i++) {
+		producer->now += 20 + (producer->now >> 3) % 100;
+		starts[i] = producer->now;
+		ids[i] = producer->next_id++;
+		if (i & 1)
+			put_manual(producer, MANUAL_START, ids[i], producer->names[i]);
+	}
+	for (uint32_t i = NEST; i-- > 0;) {
+		producer->now += 20 + (producer->now >> 4) % 100;
+		if (i & 1)
+			put_manual(producer, MANUAL_STOP, ids[i], 0);
+		else
+			producer->hooked[producer->hooked_count++] =
+				(struct hooked_scope){.start_ns = starts[i],
+						      .end_ns = producer->now,
+						      .pid = 1,
+						      .tid = producer->tid,
+						      .function = i / 2};
+	}
+}
+
+static int declare(struct capture_writer *writer, struct producer *producers, const struct options *options)
+{
+	struct event_output *output = capture_writer_output(writer);
+	struct process_info process = {.pid = 1, .clock = CLOCK_ID_TSC};
+	struct clock_anchor anchors[] = {{0, 0, CLOCK_ID_TSC, 10},
+					 {3000000000ull, 1000000000ull, CLOCK_ID_TSC, 10}};
+	int err = capture_writer_process(writer, &process);
+
+	for (uint32_t i = 0; i < NEST && !err; i++) {
+		char name[32];
+		struct function_info info = {.id = i / 2};
+		uint32_t id;
+
+		snprintf(name, sizeof(name), "%s_%u", i & 1 ? "manual" : "hooked", i);
+		err = output->string(output, name, strlen(name), &id);
+		info.name = id;
+		if (!err && !(i & 1))
+			err = capture_writer_function(writer, &info);
+		for (uint32_t t = 0; t < options->threads; t++)
+			producers[t].names[i] = id;
+	}
+	for (int i = 0; i < 2 && !err; i++)
+		err = output->anchor(output, &anchors[i]);
+	return err;
+}
+
+static int write_capture(const struct options *options)
+{
+	struct capture_writer *writer = capture_writer_create(options->path, 0, NULL);
+	struct producer *producers = calloc(options->threads, sizeof(*producers));
+	uint64_t begun = io_now_ns(), written = 0;
+	int err = writer && producers ? declare(writer, producers, options) : -1;
+
+	for (uint32_t t = 0; t < options->threads; t++)
+		producers[t].tid = 10 + t;
+	while (!err && written < options->scopes) {
+		struct producer *producer = &producers[written / BATCH % options->threads];
+
+		for (int i = 0; i < BATCH / NEST; i++)
+			nest(producer);
+		written += BATCH;
+		err = put_out(producer, capture_writer_output(writer));
+	}
+	if (writer && capture_writer_finish(writer, 0, 1, 0))
+		err = -1;
+	if (!err)
+		print("write", options, io_now_ns() - begun);
+	free(producers);
+	return err ? 1 : 0;
+}
+
+static int read_capture(const struct options *options)
+{
+	uint64_t begun = io_now_ns(), loaded, scopes = 0;
+	struct timeline *timeline = timeline_open(options->path);
+	struct function_statistics *statistics;
+	size_t count;
+
+	if (!timeline)
+		return 1;
+	loaded = io_now_ns();
+	print("load", options, loaded - begun);
+	for (size_t i = 0; i < timeline->lane_count; i++)
+		scopes += timeline->lanes[i].scope_count;
+	if (scopes != options->scopes || timeline_statistics(timeline, &statistics, &count))
+		return 1;
+	print("statistics", options, io_now_ns() - loaded);
+	free(statistics);
+	timeline_close(timeline);
+	return 0;
+}
+
+/* Each step in a process of its own, so that its peak of memory is its own. */
+static int apart(int (*step)(const struct options *options), const struct options *options)
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (!child)
+		_exit(step(options));
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return 1;
+	return status ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {10000000, 8, NULL};
+	const char *directory = getenv("TMPDIR");
+	char path[512];
+	int failed;
+
+	snprintf(path, sizeof(path), "%s/capture_rate.%d.scope", directory ? directory : "/tmp",
+		 (int)getpid());
+	options.path = argc > 3 ? argv[3] : path;
+	if (argc > 1)
+		options.scopes = (strtoull(argv[1], NULL, 10) + BATCH - 1) / BATCH * BATCH;
+	if (argc > 2)
+		options.threads = (uint32_t)strtoul(argv[2], NULL, 10);
+	if (!options.scopes || !options.threads) {
+		fprintf(stderr, "usage: capture_rate [SCOPES [THREADS [FILE]]]\n");
+		return 2;
+	}
+	failed = apart(write_capture, &options) || apart(read_capture, &options);
+	if (argc <= 3)
+		unlink(path);
+	return failed;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The accounting identity, judged. Purpose: one place that says whether a capture's numbers add up: used by
+ * the recorder as it closes and by the reader of the file. Stateless; the total is the caller's.
+ */
+#ifndef SCOPETRACE_TIMELINE_ACCOUNTING_H
+#define SCOPETRACE_TIMELINE_ACCOUNTING_H
+
+#include "timeline/timeline.h"
+
+/* A total in which nothing is yet wrong. */
+void accounting_begin(struct accounting_total *total);
+
+/*
+ * Adds one function's terms and judges its identities (event.h). `in_file` is the number of its completed
+ * scopes in the file, `name` is for the words that say what does not add up.
+ */
+void accounting_add_function(struct accounting_total *total, const struct function_accounting *terms,
+			     uint64_t in_file, const char *name);
+
+/* Adds one segment's counts and judges cursor = delivered + lost + written_off + holes. */
+void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *counts);
+
+/* Marks the whole as unbalanced for this reason (printf-like), unless an earlier reason stands. */
+void accounting_fail(struct accounting_total *total, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

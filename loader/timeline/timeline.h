@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One timeline from a capture file: lanes of nested scopes, hooked and manual together. Purpose: what every
+ * sink draws. Owner: the command that opened it; const afterwards. Built by capture_read.c (file to events),
+ * merge.c (two streams to one lane, depth computed over both kinds together) and statistics.c.
+ */
+#ifndef SCOPETRACE_TIMELINE_TIMELINE_H
+#define SCOPETRACE_TIMELINE_TIMELINE_H
+
+#include <stdbool.h>
+
+#include "timeline/event.h"
+
+enum scope_kind { SCOPE_HOOKED = 1, SCOPE_MANUAL = 2 };
+
+/* A scope on the timeline, in its place. */
+struct scope {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t child_ns; /* time spent in its direct children: self = end - start - child */
+	uint32_t name;	   /* index into timeline.names */
+	uint32_t module;   /* index into timeline.names; 0 (empty) for manual scopes */
+	uint32_t function; /* hooked: index into timeline.functions; manual: UINT32_MAX */
+	uint16_t depth;	   /* 0 is the outermost */
+	uint8_t kind;	   /* enum scope_kind */
+	uint8_t sub_lane;  /* 0; scopes that cross others go to 1, 2 ... */
+	uint16_t flags;	   /* enum scope_flag */
+};
+
+/* What is not a scope: instants, counters, frame marks. */
+struct mark {
+	uint64_t time_ns;
+	uint64_t value; /* as the kind says */
+	uint32_t name;
+	uint8_t kind; /* enum manual_kind */
+};
+
+/* One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane. */
+struct lane {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t start_ns; /* of the thread; 0: unknown */
+	uint64_t end_ns;   /* 0: was still alive */
+	uint32_t name;
+	uint32_t max_depth;   /* deepest scope; meaningless without scopes */
+	struct scope *scopes; /* by start ascending, the outer before the inner */
+	size_t scope_count;
+	struct mark *marks; /* by time */
+	size_t mark_count;
+};
+
+struct function_entry {
+	struct function_info info; /* its name and module are indexes into timeline.names */
+	struct function_accounting accounting;
+	uint64_t in_file; /* completed scopes of it that the file holds */
+	bool accounted;	  /* the file has its accounting */
+};
+
+/* Why the numbers of a capture may not add up; 0 terms mean nothing was lost. */
+struct accounting_total {
+	struct function_accounting sum;
+	uint64_t in_file; /* completed hooked scopes in the file */
+	uint64_t recursion_misses;
+	uint64_t segment_delivered;
+	uint64_t segment_lost;
+	uint64_t segment_written_off;
+	uint64_t segment_holes;
+	uint64_t manual_orphans; /* stops without a start in the file */
+	bool balanced; /* every identity of event.h holds, per function and in all, and the file is whole */
+	char imbalance[256]; /* if not: the first identity that fails, in words */
+};
+
+struct timeline {
+	char **names; /* names[0] is "" ; demangled for display where C++ or Rust; valid UTF-8 */
+	size_t name_count;
+	struct lane *lanes; /* by pid, tid, then as its threads lived one after another */
+	size_t lane_count;
+	struct process_info *processes; /* names are indexes into timeline.names */
+	size_t process_count;
+	struct function_entry *functions; /* index = function id */
+	size_t function_count;
+	struct loss_event *losses; /* by first_ns */
+	size_t loss_count;
+	struct accounting_total accounting;
+	uint64_t start_ns; /* of the capture */
+	uint64_t end_ns;
+	uint64_t realtime_offset_ns; /* REALTIME - MONOTONIC at the start */
+	int64_t boottime_offset_ns;  /* BOOTTIME - MONOTONIC at the start */
+	char *host;
+	char *kernel;
+	char *command;	       /* the command line that recorded it */
+	bool truncated;	       /* the file has no footer: it was cut short */
+	uint64_t truncated_at; /* bytes read up to its last whole chunk */
+};
+
+/*
+ * Reads the capture at `path` (hostile: every length, id and kind is checked; names are made valid UTF-8).
+ * Returns the timeline, or NULL with errno (EINVAL: not a capture, or another major version; EBADMSG:
+ * damaged; ENOENT, EACCES ... of open; ENOMEM), the failure said. A file cut short is read up to its last
+ * whole chunk, and `truncated` is set.
+ */
+struct timeline *timeline_open(const char *path);
+void timeline_close(struct timeline *timeline);
+
+/* Statistics per (name, module, kind), as `report` prints them. */
+struct function_statistics {
+	uint32_t name;
+	uint32_t module;
+	uint8_t kind;	     /* enum scope_kind */
+	uint32_t function;   /* hooked: index into timeline.functions; manual: UINT32_MAX */
+	uint64_t calls;	     /* unfinished ones included */
+	uint64_t unfinished; /* of them: never stopped (flags unfinished, cut) */
+	uint64_t total_ns; /* wall time from start to end, added up over its calls (recursion counts each) */
+	uint64_t self_ns;  /* total less the time in scopes directly inside */
+	uint64_t min_ns, mean_ns, p50_ns, p90_ns, p99_ns,
+		max_ns; /* exact, over finished calls; 0 if none is */
+};
+
+/*
+ * Computes *statistics (malloc'ed, the caller frees), one entry per function or manual name that has scopes,
+ * plus one per hooked function without any (calls 0), ordered by total_ns descending. 0 or -ENOMEM.
+ */
+int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
+			size_t *count);
+
+#endif
