@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What both forms of the report share: the order of the functions. Stateless. The reports are declared in
+ * sink.h.
+ */
+#ifndef SCOPETRACE_SINK_REPORT_H
+#define SCOPETRACE_SINK_REPORT_H
+
+#include "sink/sink.h"
+
+/* The keys that functions can be sorted by, for people: "total, self, ...". */
+#define REPORT_SORT_KEYS "total, self, calls, mean, p50, p90, p99, max, min, name"
+
+/* True when `key` is one of them. */
+bool report_sort_known(const char *key);
+
+/*
+ * The statistics of all functions in the order of `key` (NULL: total): times and counts from the largest,
+ * names from A; ties by name. malloc'ed, the caller frees. 0, -EINVAL for an unknown key, or -ENOMEM.
+ */
+int report_functions(const struct timeline *timeline, const char *key, struct function_statistics **functions,
+		     size_t *count);
+
+#endif
