@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "probe/attach.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "bpf/scope_event.h"
+#include "probe/object.h"
+
+#define DEFAULT_RING_BYTES (8u << 20)
+#define MAX_CLOSERS	   32
+#define REFUSED_SITE	   524 /* ENOTSUPP, which the kernel keeps out of its headers */
+
+struct probe_session {
+	struct probe_object *object;
+	size_t function_count;
+	int *links; /* fds */
+	size_t link_count;
+	size_t link_capacity;
+	bool detached; /* frames that are left open must not meet the returns of new links */
+};
+
+/* The functions of one binary in one process, by offset: what one link holds. */
+struct group {
+	pid_t pid;
+	const char *binary;
+	const struct probe_function *functions;
+	const uint32_t *ids; /* into functions, one for each offset */
+	const unsigned long *offsets;
+	const __u64 *cookies;
+	size_t count;
+};
+
+/* ---- opening ------------------------------------------------------------------------------------------ */
+
+static int check_options(size_t ring_bytes, size_t function_count)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (function_count == 0 || function_count > MAX_FUNCTIONS) {
+		log_error("cannot hook %zu functions at once: between 1 and %d are possible; narrow the "
+			  "selection",
+			  function_count, MAX_FUNCTIONS);
+		return function_count ? -E2BIG : -EINVAL;
+	}
+	if (ring_bytes < page || ring_bytes & (ring_bytes - 1) || ring_bytes > 1u << 30) {
+		log_error("a ring of %zu bytes is not possible: choose a power of two from %zu to 1 GiB",
+			  ring_bytes, page);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+struct probe_session *probe_session_open(const struct probe_options *options, size_t function_count)
+{
+	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : DEFAULT_RING_BYTES;
+	struct probe_session *session;
+	int err = check_options(ring_bytes, function_count);
+
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return NULL;
+	session->function_count = function_count;
+	session->object = probe_object_load(ring_bytes, options->minimum_ns, function_count);
+	if (session->object)
+		return session;
+	err = errno;
+	free(session);
+	errno = err;
+	return NULL;
+}
+
+/* ---- one group ---------------------------------------------------------------------------------------- */
+
+/* fd of a link to `count` of the group's functions from `first` on, or -errno. */
+static int make_link(struct probe_session *session, const struct group *group, enum probe_program program,
+		     size_t first, size_t count)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, options);
+	int fd;
+
+	options.uprobe_multi.path = group->binary;
+	options.uprobe_multi.offsets = group->offsets + first;
+	options.uprobe_multi.cookies = group->cookies + first;
+	options.uprobe_multi.cnt = (uint32_t)count;
+	options.uprobe_multi.pid = (uint32_t)group->pid;
+	options.uprobe_multi.flags = program == PROBE_RETURN ? BPF_F_UPROBE_MULTI_RETURN : 0;
+	fd = bpf_link_create(probe_object_program(session->object, program), 0, BPF_TRACE_UPROBE_MULTI,
+			     &options);
+	return fd < 0 ? -errno : fd;
+}
+
+/* True if the fault may lie in one of the sites rather than in the process, the file or our rights. */
+static bool may_be_a_site(int err)
+{
+	return err != -ESRCH && err != -EPERM && err != -EACCES && err != -ENOMEM && err != -EBADF &&
+	       err != -ENOENT;
+}
+
+/* Index in the group of a site that the kernel refuses by itself, found by halving; group->count if none
+ * does. */
+static size_t find_refused_site(struct probe_session *session, const struct group *group,
+				enum probe_program program)
+{
+	size_t first = 0, count = group->count;
+	int fd;
+
+	while (count > 1) {
+		size_t half = count / 2;
+
+		fd = make_link(session, group, program, first, half);
+		if (fd < 0) {
+			count = half;
+			continue;
+		}
+		close(fd);
+		first += half;
+		count -= half;
+	}
+	fd = make_link(session, group, program, first, 1);
+	if (fd < 0)
+		return first;
+	close(fd);
+	return group->count;
+}
+
+static int say_refused_site(struct probe_session *session, const struct group *group,
+			    enum probe_program program, int err)
+{
+	size_t site = find_refused_site(session, group, program);
+	const struct probe_function *function;
+
+	if (site == group->count) {
+		log_error("cannot hook the functions of %s in process %d: %s", group->binary, group->pid,
+			  strerror(-err));
+		return err;
+	}
+	function = &group->functions[group->ids[site]];
+	log_error("the kernel refuses a probe on %s (%s+%#llx): %s; leave this function out",
+		  function->display, group->binary, (unsigned long long)function->offset,
+		  err == -REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err));
+	return -EINVAL;
+}
+
+/* Says why; returns what the caller is to return. */
+static int say_failure(struct probe_session *session, const struct group *group, enum probe_program program,
+		       int err)
+{
+	if (may_be_a_site(err))
+		return say_refused_site(session, group, program, err);
+	if (err == -ESRCH)
+		log_error("cannot hook process %d: it has ended, or is a thread of another process",
+			  group->pid);
+	else if (err == -EPERM || err == -EACCES)
+		log_error("cannot hook process %d: %s; run it with sudo, or give it CAP_BPF, CAP_PERFMON "
+			  "and, for another "
+			  "user's process, CAP_SYS_PTRACE",
+			  group->pid, strerror(-err));
+	else
+		log_error("cannot hook the functions of %s in process %d: %s", group->binary, group->pid,
+			  strerror(-err));
+	return err;
+}
+
+static int attach_group(struct probe_session *session, const struct group *group)
+{
+	static const enum probe_program order[] = {PROBE_RETURN, PROBE_ENTRY};
+	int err = vec_reserve((void **)&session->links, &session->link_capacity, session->link_count + 2,
+			      sizeof(*session->links));
+
+	for (size_t i = 0; !err && i < 2; i++) {
+		int fd = make_link(session, group, order[i], 0, group->count);
+
+		if (fd < 0)
+			err = say_failure(session, group, order[i], fd);
+		else
+			session->links[session->link_count++] = fd;
+	}
+	return err;
+}
+
+/* ---- grouping ----------------------------------------------------------------------------------------- */
+
+static int by_binary_and_offset(const void *left, const void *right, void *context)
+{
+	const struct probe_function *functions = context;
+	const struct probe_function *a = &functions[*(const uint32_t *)left];
+	const struct probe_function *b = &functions[*(const uint32_t *)right];
+	int order = strcmp(a->binary, b->binary);
+
+	return order ? order : (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int refuse_two_at_one_address(const struct probe_function *functions, const uint32_t *ids,
+				     size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		const struct probe_function *a = &functions[ids[i - 1]], *b = &functions[ids[i]];
+
+		if (a->offset != b->offset || strcmp(a->binary, b->binary) != 0)
+			continue;
+		log_error("%s and %s are one function of %s (both at %#llx): choose one of the names",
+			  a->display, b->display, a->binary, (unsigned long long)a->offset);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* `ids` in the order of their binaries: attaches each run of one binary. */
+static int attach_groups(struct probe_session *session, pid_t pid, const struct probe_function *functions,
+			 const uint32_t *ids, size_t count)
+{
+	unsigned long *offsets = calloc(count, sizeof(*offsets));
+	__u64 *cookies = calloc(count, sizeof(*cookies));
+	size_t first = 0, i;
+	int err = offsets && cookies ? 0 : -ENOMEM;
+
+	for (i = 0; !err && i < count; i++) {
+		offsets[i] = functions[ids[i]].offset;
+		cookies[i] = (uint64_t)PROBE_GENERATION << 32 | ids[i];
+	}
+	for (i = 1; !err && i <= count; i++) {
+		struct group group = {pid,
+				      functions[ids[first]].binary,
+				      functions,
+				      ids + first,
+				      offsets + first,
+				      cookies + first,
+				      i - first};
+
+		if (i < count && strcmp(functions[ids[i]].binary, group.binary) == 0)
+			continue;
+		err = attach_group(session, &group);
+		first = i;
+	}
+	free(offsets);
+	free(cookies);
+	return err;
+}
+
+int probe_session_attach(struct probe_session *session, pid_t pid, const struct probe_function *functions,
+			 size_t count)
+{
+	uint32_t *ids = calloc(session->function_count, sizeof(*ids));
+	size_t hooked = 0;
+	int err = -ENOMEM;
+
+	if (!ids)
+		goto out;
+	err = -EINVAL;
+	if (count != session->function_count || pid <= 0 || session->detached) {
+		log_error("cannot hook %zu functions in process %d: the session was opened for %zu%s", count,
+			  pid, session->function_count,
+			  session->detached ? " and is detached: open another" : "");
+		goto out;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (functions[i].binary)
+			ids[hooked++] = (uint32_t)i;
+	qsort_r(ids, hooked, sizeof(*ids), by_binary_and_offset, (void *)functions);
+	err = refuse_two_at_one_address(functions, ids, hooked);
+	if (!err)
+		err = probe_object_follow_threads(session->object);
+	if (!err && hooked)
+		err = attach_groups(session, pid, functions, ids, hooked);
+out:
+	free(ids);
+	if (err)
+		probe_session_detach(session);
+	return err;
+}
+
+/* ---- closing ------------------------------------------------------------------------------------------ */
+
+/* Every `stride`-th link from `first` on. */
+struct closer {
+	const struct probe_session *session;
+	size_t first;
+	size_t stride;
+};
+
+static void *close_links(void *context)
+{
+	const struct closer *closer = context;
+
+	for (size_t i = closer->first; i < closer->session->link_count; i += closer->stride)
+		close(closer->session->links[i]);
+	return NULL;
+}
+
+/* Each close waits for a grace period of the kernel, and they can wait together. */
+static void close_all(struct probe_session *session)
+{
+	size_t stride = session->link_count < MAX_CLOSERS ? session->link_count : MAX_CLOSERS;
+	struct closer closers[MAX_CLOSERS];
+	pthread_t threads[MAX_CLOSERS];
+	bool started[MAX_CLOSERS] = {false};
+
+	for (size_t i = 0; i < stride; i++) {
+		closers[i] = (struct closer){session, i, stride};
+		started[i] = !pthread_create(&threads[i], NULL, close_links, &closers[i]);
+		if (!started[i])
+			close_links(&closers[i]);
+	}
+	for (size_t i = 0; i < stride; i++)
+		if (started[i])
+			pthread_join(threads[i], NULL);
+	session->link_count = 0;
+}
+
+/*
+ * Silence first: a link takes tens of ms to close, and a return that came without its entry could be given to
+ * a frame that was abandoned at the same stack pointer.
+ */
+void probe_session_detach(struct probe_session *session)
+{
+	if (session->detached)
+		return;
+	session->detached = true;
+	probe_object_silence(session->object);
+	probe_object_unfollow_threads(session->object);
+	/* For a thread that is just ending: its program runs in an RCU section, which this waits for. */
+	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	close_all(session);
+}
+
+void probe_session_close(struct probe_session *session)
+{
+	if (!session)
+		return;
+	probe_session_detach(session);
+	probe_object_unload(session->object);
+	free(session->links);
+	free(session);
+}
+
+int probe_session_map(const struct probe_session *session, const char *name)
+{
+	return probe_object_map(session->object, name);
+}
+
+uint64_t probe_session_recursion_misses(const struct probe_session *session)
+{
+	return probe_object_recursion_misses(session->object);
+}

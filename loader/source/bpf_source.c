@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "source/bpf_source.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "bpf/scope_event.h"
+#include "source/bpf_ring.h"
+
+#define BATCH		    1024
+#define LAST_RECORD_WAIT_NS 1000000000ull /* for a program that was preempted between reserve and submit */
+
+struct bpf_source {
+	struct source base;
+	struct bpf_source_maps maps;
+	struct bpf_ring ring;
+	size_t function_count;
+	int cpu_count;
+	struct function_accounting *accounts;
+	struct hooked_scope *batch;
+	size_t batched;
+};
+
+/* A slot of open_scopes as it stands when the probes are gone. */
+struct open_entry {
+	struct open_key key;
+	struct open_slot slot;
+};
+
+struct open_entries {
+	struct open_entry *items;
+	size_t count;
+	size_t capacity;
+};
+
+static struct bpf_source *of(struct source *source)
+{
+	return (struct bpf_source *)source;
+}
+
+/* ---- records ------------------------------------------------------------------------------------------ */
+
+static int flush(struct bpf_source *source, struct event_output *output)
+{
+	int err = 0;
+
+	if (source->batched)
+		err = output->hooked(output, source->batch, source->batched);
+	source->batched = 0;
+	return err;
+}
+
+static int say_damaged(const char *what, unsigned long long value)
+{
+	log_error("the kernel's ring holds %s (%llu): the BPF programs are not those of this scopetrace; "
+		  "load them anew",
+		  what, value);
+	return -EBADMSG;
+}
+
+static int take_scope(struct bpf_source *source, struct event_output *output,
+		      const struct scope_event *record)
+{
+	struct hooked_scope *scope = &source->batch[source->batched];
+
+	if (record->function >= source->function_count)
+		return say_damaged("a function that was not hooked", record->function);
+	if (record->end_ns < record->start_ns)
+		return say_damaged("a call that ends before it starts", record->start_ns);
+	*scope = (struct hooked_scope){
+		.start_ns = record->start_ns,
+		.end_ns = record->end_ns,
+		.sp = record->sp,
+		.pid = record->tgid,
+		.tid = record->tid,
+		.function = record->function,
+		.cpu = (uint16_t)record->header.cpu,
+		.flags = record->header.flags & EVENT_FLAG_UNFINISHED ? SCOPE_FLAG_UNFINISHED : 0,
+	};
+	if (++source->batched < BATCH)
+		return 0;
+	return flush(source, output);
+}
+
+static int take_loss(struct event_output *output, const struct loss_record *record)
+{
+	struct loss_event loss = {
+		.first_ns = record->first_ns,
+		.last_ns = record->last_ns,
+		.count = record->count,
+		.place = LOSS_KERNEL_RING,
+		.index = (uint16_t)record->header.cpu,
+	};
+
+	return output->loss(output, &loss);
+}
+
+/* A process that runs another program now is, to a timeline, a thread with another name. */
+static uint32_t thread_change(uint16_t type)
+{
+	switch (type) {
+	case EVENT_THREAD:
+		return THREAD_SEEN;
+	case EVENT_EXIT:
+		return THREAD_EXITED;
+	default:
+		return THREAD_NAMED;
+	}
+}
+
+static int take_thread(struct event_output *output, const struct thread_record *record)
+{
+	struct thread_info thread = {
+		.start_ns = record->thread_start_ns,
+		.time_ns = record->time_ns,
+		.pid = record->tgid,
+		.tid = record->tid,
+		.change = thread_change(record->header.type),
+	};
+	int err = output->string(output, record->comm, strnlen(record->comm, sizeof(record->comm)),
+				 &thread.name);
+
+	return err ? err : output->thread(output, &thread);
+}
+
+static uint32_t record_size(uint16_t type)
+{
+	switch (type) {
+	case EVENT_SCOPE:
+		return sizeof(struct scope_event);
+	case EVENT_LOSS:
+		return sizeof(struct loss_record);
+	case EVENT_THREAD:
+	case EVENT_EXIT:
+	case EVENT_EXEC:
+	case EVENT_RENAME:
+		return sizeof(struct thread_record);
+	default:
+		return 0;
+	}
+}
+
+/* Scopes are put out in batches; whatever else comes goes out behind those before it. */
+static int take_record(struct bpf_source *source, struct event_output *output, const void *record,
+		       uint32_t length)
+{
+	const struct event_header *header = record;
+	int err;
+
+	if (length < sizeof(*header) || !record_size(header->type) || length != record_size(header->type))
+		return say_damaged("a record of another size", length);
+	if (header->type == EVENT_SCOPE)
+		return take_scope(source, output, record);
+	err = flush(source, output);
+	if (err)
+		return err;
+	return header->type == EVENT_LOSS ? take_loss(output, record) : take_thread(output, record);
+}
+
+/* ---- draining ----------------------------------------------------------------------------------------- */
+
+/*
+ * All that was produced by now. The reader's position is published only when nothing is left in the batch;
+ * after an error the records that are not out stand in the ring for the next drain.
+ */
+static ssize_t drain(struct source *base, struct event_output *output)
+{
+	struct bpf_source *source = of(base);
+	uint64_t end = bpf_ring_produced(&source->ring);
+	enum bpf_ring_state state;
+	const void *record;
+	ssize_t events = 0;
+	uint32_t length;
+	int err = 0;
+
+	while ((state = bpf_ring_next(&source->ring, end, &record, &length)) == BPF_RING_RECORD) {
+		err = take_record(source, output, record, length);
+		if (err)
+			goto out;
+		if (!source->batched)
+			bpf_ring_release(&source->ring);
+		events++;
+	}
+	err = flush(source, output);
+out:
+	if (err) {
+		source->batched = 0;
+		bpf_ring_rewind(&source->ring);
+		return err;
+	}
+	bpf_ring_release(&source->ring);
+	if (state == BPF_RING_DAMAGED)
+		return say_damaged("a record that reaches beyond its end, at", source->ring.position);
+	return events;
+}
+
+/* Until the ring is empty: the last record may still be under way. */
+static int drain_rest(struct bpf_source *source, struct event_output *output)
+{
+	uint64_t deadline = io_now_ns() + LAST_RECORD_WAIT_NS;
+
+	for (;;) {
+		ssize_t events = drain(&source->base, output);
+
+		if (events < 0)
+			return (int)events;
+		if (!bpf_source_backlog(&source->base))
+			return 0;
+		if (io_now_ns() > deadline) {
+			log_error(
+				"a record in the kernel's ring is never finished: were the probes detached?");
+			return -ETIMEDOUT;
+		}
+		sched_yield();
+	}
+}
+
+static bool gone(struct source *base)
+{
+	(void)base;
+	return false;
+}
+
+/* ---- the end: losses that no record told -------------------------------------------------------------- */
+
+static int put_pending_losses(struct bpf_source *source, struct event_output *output, uint64_t now)
+{
+	struct pending_loss *pending = calloc((size_t)source->cpu_count, sizeof(*pending));
+	uint64_t thread_records = 0;
+	uint32_t zero = 0;
+	int err = pending ? bpf_map_lookup_elem(source->maps.pending_loss, &zero, pending) : -ENOMEM;
+
+	if (err)
+		log_error("cannot read what the kernel's ring has lost: %s", strerror(-err));
+	for (int cpu = 0; !err && cpu < source->cpu_count; cpu++) {
+		struct loss_event loss = {
+			.first_ns = pending[cpu].first_ns,
+			.last_ns = now,
+			.count = pending[cpu].count,
+			.place = LOSS_KERNEL_RING,
+			.index = (uint16_t)cpu,
+		};
+
+		thread_records += pending[cpu].thread_records;
+		if (loss.count)
+			err = output->loss(output, &loss);
+	}
+	if (thread_records)
+		log_warning("%llu starts, ends or renames of threads found no room in the kernel's ring: "
+			    "their lanes may lack names; "
+			    "choose a larger ring",
+			    (unsigned long long)thread_records);
+	free(pending);
+	return err;
+}
+
+/* ---- the end: frames that are open -------------------------------------------------------------------- */
+
+static int collect_open(struct bpf_source *source, struct open_entries *open)
+{
+	struct open_key *previous = NULL, key;
+	int err;
+
+	for (;;) {
+		err = bpf_map_get_next_key(source->maps.open_scopes, previous, &key);
+		if (err == -ENOENT)
+			return 0;
+		if (!err)
+			err = vec_grow(&open->items, &open->capacity, open->count);
+		if (err)
+			break;
+		open->items[open->count].key = key;
+		previous = &open->items[open->count].key;
+		err = bpf_map_lookup_elem(source->maps.open_scopes, &key, &open->items[open->count].slot);
+		if (err && err != -ENOENT)
+			break;
+		/* Kept even if it was deleted meanwhile, as the place to go on from: it has no frames. */
+		if (err)
+			memset(&open->items[open->count].slot, 0, sizeof(open->items->slot));
+		open->count++;
+	}
+	log_error("cannot read which calls are open: %s", strerror(-err));
+	return err;
+}
+
+/* Threads one by one, and in each the innermost first. */
+static int by_thread_and_depth(const void *left, const void *right)
+{
+	const struct open_entry *a = left, *b = right;
+
+	if (a->key.tid != b->key.tid)
+		return a->key.tid < b->key.tid ? -1 : 1;
+	return (a->key.sp > b->key.sp) - (a->key.sp < b->key.sp);
+}
+
+/* The frames of one slot, innermost first. `latest_above`: the latest hit of the thread further out. */
+static int put_open_slot(struct bpf_source *source, struct event_output *output,
+			 const struct open_entry *entry, uint64_t latest_above, uint64_t now)
+{
+	const struct open_slot *slot = &entry->slot;
+	bool ended = slot->state & OPEN_SLOT_ENDED;
+	uint32_t length = slot->chain_length < MAX_CHAIN ? slot->chain_length : MAX_CHAIN;
+
+	while (length-- > 0) {
+		const struct open_frame *frame = &slot->frames[length];
+		struct hooked_scope scope = {
+			.start_ns = frame->start_ns,
+			.end_ns = ended ? slot->last_ns : now,
+			.sp = entry->key.sp,
+			.pid = slot->tgid,
+			.tid = entry->key.tid,
+			.function = frame->function,
+			.flags = SCOPE_FLAG_UNFINISHED,
+		};
+		int err;
+
+		if (frame->function >= source->function_count)
+			return say_damaged("an open call of a function that was not hooked", frame->function);
+		if (!ended && frame->start_ns < latest_above) {
+			source->accounts[frame->function].discarded++;
+			continue;
+		}
+		err = output->hooked(output, &scope, 1);
+		if (err)
+			return err;
+		source->accounts[frame->function].unfinished++;
+	}
+	return 0;
+}
+
+/* Time of the latest hit in the entries that lie further out than `index` in the same thread. */
+static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
+{
+	for (size_t i = open->count; i-- > 0;) {
+		const struct open_entry *outer = &open->items[i + 1];
+
+		latest[i] = 0;
+		if (i + 1 == open->count || outer->key.tid != open->items[i].key.tid)
+			continue;
+		latest[i] = latest[i + 1];
+		/* What an ended thread left behind says nothing on a later thread of the same id. */
+		if (!(outer->slot.state & OPEN_SLOT_ENDED) && outer->slot.last_ns > latest[i])
+			latest[i] = outer->slot.last_ns;
+	}
+}
+
+static int put_open_frames(struct bpf_source *source, struct event_output *output, uint64_t now)
+{
+	struct open_entries open = {0};
+	uint64_t *latest = NULL;
+	int err = collect_open(source, &open);
+
+	if (err || !open.count)
+		goto out;
+	qsort(open.items, open.count, sizeof(*open.items), by_thread_and_depth);
+	latest = calloc(open.count, sizeof(*latest));
+	if (!latest) {
+		err = -ENOMEM;
+		goto out;
+	}
+	latest_hits_above(&open, latest);
+	for (size_t i = 0; !err && i < open.count; i++)
+		err = put_open_slot(source, output, &open.items[i], latest[i], now);
+out:
+	free(latest);
+	free(open.items);
+	return err;
+}
+
+/* ---- the end: accounts -------------------------------------------------------------------------------- */
+
+static void add_counters(struct function_accounting *account, const struct function_counters *counters)
+{
+	account->entries += counters->entries;
+	account->returns += counters->returns;
+	account->opened += counters->opened;
+	account->completed += counters->completed;
+	account->discarded += counters->discarded;
+	account->unfinished += counters->unfinished;
+	account->orphans += counters->orphans;
+	account->too_deep += counters->too_deep;
+	account->not_a_call += counters->not_a_call;
+	account->not_a_return += counters->not_a_return;
+	account->filtered += counters->filtered;
+	account->map_full += counters->map_full;
+	account->chain_full += counters->chain_full;
+	account->below_minimum += counters->below_minimum;
+	account->ring_lost += counters->ring_lost;
+}
+
+static int read_counters(struct bpf_source *source)
+{
+	struct function_counters *counters = calloc((size_t)source->cpu_count, sizeof(*counters));
+	int err = counters ? 0 : -ENOMEM;
+
+	for (uint32_t id = 0; !err && id < source->function_count; id++) {
+		err = bpf_map_lookup_elem(source->maps.counters, &id, counters);
+		for (int cpu = 0; !err && cpu < source->cpu_count; cpu++)
+			add_counters(&source->accounts[id], &counters[cpu]);
+	}
+	if (err)
+		log_error("cannot read the kernel's counters: %s", strerror(-err));
+	free(counters);
+	return err;
+}
+
+static int finish(struct source *base, struct event_output *output)
+{
+	struct bpf_source *source = of(base);
+	uint64_t now = io_now_ns();
+	int err = drain_rest(source, output);
+
+	memset(source->accounts, 0, source->function_count * sizeof(*source->accounts));
+	if (!err)
+		err = put_pending_losses(source, output, now);
+	if (!err)
+		err = put_open_frames(source, output, now);
+	return err ? err : read_counters(source);
+}
+
+/* ---- making it ---------------------------------------------------------------------------------------- */
+
+static void destroy(struct source *base)
+{
+	struct bpf_source *source = of(base);
+
+	if (!source)
+		return;
+	bpf_ring_unmap(&source->ring);
+	free(source->accounts);
+	free(source->batch);
+	free(source);
+}
+
+static const struct source_ops bpf_source_ops = {
+	.name = "hooked functions",
+	.drain = drain,
+	.finish = finish,
+	.gone = gone,
+	.destroy = destroy,
+};
+
+struct source *bpf_source_create(const struct bpf_source_maps *maps, size_t function_count)
+{
+	struct bpf_source *source = calloc(1, sizeof(*source));
+	int err = -ENOMEM;
+
+	if (!source)
+		return NULL;
+	source->base.ops = &bpf_source_ops;
+	source->maps = *maps;
+	source->function_count = function_count;
+	source->accounts = calloc(function_count ? function_count : 1, sizeof(*source->accounts));
+	source->batch = calloc(BATCH, sizeof(*source->batch));
+	if (!source->accounts || !source->batch)
+		goto fail;
+	source->cpu_count = libbpf_num_possible_cpus();
+	err = source->cpu_count < 0 ? source->cpu_count : bpf_ring_map(&source->ring, maps->events);
+	if (!err)
+		return &source->base;
+fail:
+	log_error("cannot read the kernel's ring of completed calls: %s", strerror(-err));
+	destroy(&source->base);
+	errno = -err;
+	return NULL;
+}
+
+size_t bpf_source_backlog(const struct source *base)
+{
+	const struct bpf_source *source = (const struct bpf_source *)base;
+
+	return bpf_ring_produced(&source->ring) - source->ring.position;
+}
+
+struct function_accounting bpf_source_accounting(const struct source *base, uint32_t id)
+{
+	const struct bpf_source *source = (const struct bpf_source *)base;
+
+	return id < source->function_count ? source->accounts[id] : (struct function_accounting){0};
+}

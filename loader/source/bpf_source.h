@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The BPF ring as a source. Purpose: completed calls from the kernel, and at the end the accounts. One
+ * thread. The ring is mapped by hand: its consumer position advances only when the records are in the output.
+ */
+#ifndef SCOPETRACE_SOURCE_BPF_SOURCE_H
+#define SCOPETRACE_SOURCE_BPF_SOURCE_H
+
+#include "source/source.h"
+
+/* fds of the maps of scope_event.h; they stay the caller's. */
+struct bpf_source_maps {
+	int events;
+	int open_scopes;
+	int counters;
+	int pending_loss;
+};
+
+/*
+ * NULL with errno (said). `function_count` is the number of functions whose accounts are read at the end. Its
+ * gone() is never true: the ring does not know its processes, and whoever attached the probes does.
+ */
+struct source *bpf_source_create(const struct bpf_source_maps *maps, size_t function_count);
+
+/* Bytes that wait in the ring: what a poller adapts its pace to. */
+size_t bpf_source_backlog(const struct source *source);
+
+/*
+ * The accounts of function `id`; right once finish() was called after the probes were detached. finish() also
+ * delivers the frames that are still open: as unfinished scopes, or counted as discarded if another hit of
+ * their thread at or above their stack pointer came after them. `unfinished` holds both those and the ones
+ * whose thread ended before.
+ */
+struct function_accounting bpf_source_accounting(const struct source *source, uint32_t id);
+
+#endif

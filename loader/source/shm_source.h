@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A libscope segment as a source. Purpose: the manual scopes of one process. One thread. Takes libscope's
+ * reader, interns names, joins continuations, translates thread ids into our pid namespace, takes clock
+ * anchors while it drains.
+ */
+#ifndef SCOPETRACE_SOURCE_SHM_SOURCE_H
+#define SCOPETRACE_SOURCE_SHM_SOURCE_H
+
+#include "source/source.h"
+
+/* How thread ids of the process's own pid namespace become ours. */
+struct tid_translator {
+	/* The id in our namespace, or 0 if no such thread lives now. */
+	uint32_t (*translate)(void *context, uint32_t namespace_tid);
+	void *context;
+};
+
+/*
+ * Opens the segment of process `pid` and turns its capture on. `translator` may be NULL where the process
+ * shares our pid namespace. NULL with errno, nothing said for ENOENT (no segment: the program does not use
+ * libscope), EAGAIN (it is being set up: try again) and ESRCH (the process is gone); else said: EBUSY another
+ * reader has it, EPROTO another major version, EBADMSG damaged, EACCES.
+ */
+struct source *shm_source_open(pid_t pid, const struct tid_translator *translator);
+
+/* The clock of its records (enum clock_id). */
+uint32_t shm_source_clock(const struct source *source);
+
+/* What its reader counted so far. */
+struct segment_accounting shm_source_accounting(const struct source *source);
+
+#endif
