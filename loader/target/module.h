@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The files whose code a process runs. Purpose: from /proc/PID/maps (or a binary and ld.so's list) to files
+ * that can be read and probed, whatever happened to their paths since.
+ */
+#ifndef SCOPETRACE_TARGET_MODULE_H
+#define SCOPETRACE_TARGET_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct module {
+	char *path;	  /* as the process knows it, " (deleted)" taken off; for people */
+	char *base;	  /* its base name: what LIB: matches and the report shows */
+	char *probe_path; /* to open and probe it by: /proc/PID/exe, /proc/PID/map_files/A-B, the path */
+	uint64_t device;
+	uint64_t inode;
+	bool is_main; /* the program itself */
+	bool is_libc; /* the C library (libc, ld.so, libpthread ..., not libm): searched only when named */
+};
+
+struct module_list {
+	struct module *items;
+	size_t count;
+	bool is_incomplete; /* some file could not be found or reached, which was said */
+};
+
+/*
+ * 0, or with the failure said -ESRCH, -EACCES, -ENOMEM. One entry per file (device, inode) with executable
+ * mappings.
+ */
+int module_list_of_process(pid_t pid, struct module_list *list);
+
+/*
+ * The program at `path` (looked for in PATH if it has no slash), its interpreter and the libraries that ld.so
+ * --list names. 0, or with the failure said -ENOENT, -EACCES, -ENOEXEC, -ENOMEM.
+ */
+int module_list_of_binary(const char *path, struct module_list *list);
+void module_list_close(struct module_list *list);
+
+#endif
