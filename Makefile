@@ -47,7 +47,7 @@ unit_areas       := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/
 unit_programs    := $(addprefix $(O)/unit/,$(unit_areas))
 
 .PHONY: all
-all: $(O)/libscope.a $(O)/libscope.so
+all: $(O)/scopetrace $(O)/libscope.a $(O)/libscope.so $(O)/scopetrace.bpf.o
 
 .DELETE_ON_ERROR:
 .SECONDARY:

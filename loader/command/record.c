@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "command/capture.h"
+#include "command/command.h"
+#include "command/quantity.h"
+
+#define DEFAULT_OUTPUT "scopetrace.scope"
+
+static const char help[] =
+	"usage: scopetrace record -p PID [OPTION]...\n"
+	"       scopetrace record [OPTION]... -- COMMAND [ARGUMENT]...\n"
+	"Captures a process's hooked functions (-f, needs root) and its libscope scopes (always) into one "
+	"file.\n"
+	"It ends with the process, with --duration, or by Ctrl-C.\n\n"
+	"  -p, --pid PID            attach to this running process\n"
+	"  -f, --function PATTERN   hook these functions: NAME, 'GLOB*', /REGEX/ or LIB:PATTERN;\n"
+	"                           @FILE: a pattern a line; repeatable\n"
+	"  -N, --exclude PATTERN    but not these; repeatable\n"
+	"  -o, --output FILE        default " DEFAULT_OUTPUT "; an older one becomes FILE.old\n"
+	"  -d, --duration TIME      2, 2s, 500ms, 1m; a COMMAND still running then gets SIGTERM\n"
+	"      --min TIME           drop hooked calls that are shorter (they are counted)\n"
+	"      --ring-size BYTES    of the kernel's ring: a power of two, such as 8M (the default) or 64M\n"
+	"      --all                allow the patterns to match more than 1000 functions\n"
+	"      --optimized          use the cheapest probe sites even if the program may fork (see "
+	"scopetrace-record(1))\n"
+	"      --force              hook even a program that hooking may kill (see scopetrace-record(1), "
+	"HAZARDS)\n"
+	"      --ready-fd N         write a line to file descriptor N when the capture is on\n"
+	"      --json               print the closing account as JSON on stdout\n"
+	"  -h, --help\n\n"
+	"Exit status: 0 done, 1 failed or the account does not balance, 2 usage; with a COMMAND its own "
+	"status\n"
+	"(128 + signal if one ended it, 127 not found, 126 not executable), 125 when the capture failed.\n";
+
+enum {
+	OPTION_MIN = 256,
+	OPTION_RING,
+	OPTION_ALL,
+	OPTION_OPTIMIZED,
+	OPTION_FORCE,
+	OPTION_READY_FD,
+	OPTION_JSON
+};
+
+static const struct option long_options[] = {
+	{"pid", required_argument, NULL, 'p'},
+	{"function", required_argument, NULL, 'f'},
+	{"exclude", required_argument, NULL, 'N'},
+	{"output", required_argument, NULL, 'o'},
+	{"duration", required_argument, NULL, 'd'},
+	{"min", required_argument, NULL, OPTION_MIN},
+	{"ring-size", required_argument, NULL, OPTION_RING},
+	{"all", no_argument, NULL, OPTION_ALL},
+	{"optimized", no_argument, NULL, OPTION_OPTIMIZED},
+	{"force", no_argument, NULL, OPTION_FORCE},
+	{"ready-fd", required_argument, NULL, OPTION_READY_FD},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* Options, and the lists that they build up. */
+struct parsed {
+	struct capture_options options;
+	char **include; /* with the patterns of @FILE */
+	char **exclude;
+	bool help;
+};
+
+static int bad_value(const char *option, const char *value, const char *wanted)
+{
+	log_error("%s '%s': %s", option, value, wanted);
+	return -EINVAL;
+}
+
+static int parse_ready_fd(const char *text, int *fd)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	if (*end || end == text || number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
+		return bad_value("--ready-fd", text, "not an open file descriptor");
+	*fd = (int)number;
+	return 0;
+}
+
+static int parse_ring_size(const char *text, uint64_t *bytes)
+{
+	if (parse_size(text, bytes) || *bytes < 4096 || *bytes > 1u << 30 || (*bytes & (*bytes - 1)))
+		return bad_value("--ring-size", text, "wants a power of two from 4K to 1G, such as 8M");
+	return 0;
+}
+
+static int parse_one(struct parsed *parsed, int option, const char *value)
+{
+	struct capture_options *o = &parsed->options;
+
+	switch (option) {
+	case 'p':
+		if (o->pid)
+			return bad_value("-p", value, "one process at a time: -p was given before");
+		return parse_pid(value, &o->pid) ? bad_value("-p", value, "wants a process id") : 0;
+	case 'f':
+		return selector_expand(value, &parsed->include, &o->include_count);
+	case 'N':
+		return selector_expand(value, &parsed->exclude, &o->exclude_count);
+	case 'o':
+		o->output = value;
+		return *value ? 0 : bad_value("-o", value, "wants a file name");
+	case 'd':
+		return parse_duration(value, &o->duration_ns)
+			       ? bad_value("--duration", value, "wants a time such as 2, 2s, 500ms or 1m")
+			       : 0;
+	case OPTION_MIN:
+		return parse_duration(value, &o->minimum_ns)
+			       ? bad_value("--min", value, "wants a time such as 50us")
+			       : 0;
+	case OPTION_RING:
+		return parse_ring_size(value, &o->ring_bytes);
+	case OPTION_READY_FD:
+		return parse_ready_fd(value, &o->ready_fd);
+	case OPTION_ALL:
+		o->all = true;
+		return 0;
+	case OPTION_OPTIMIZED:
+		o->optimized = true;
+		return 0;
+	case OPTION_FORCE:
+		o->force = true;
+		return 0;
+	case OPTION_JSON:
+		o->json = true;
+		return 0;
+	case 'h':
+		parsed->help = true;
+		return 0;
+	}
+	/* getopt has said what is wrong. */
+	return -EINVAL;
+}
+
+static int check_together(struct parsed *parsed, int argc, char **argv)
+{
+	struct capture_options *o = &parsed->options;
+
+	if (optind < argc)
+		o->command = argv + optind;
+	if (o->pid && o->command) {
+		log_error("both -p and a command ('%s'): which one?", o->command[0]);
+		return -EINVAL;
+	}
+	if (!o->pid && !o->command) {
+		log_error("record what? Give -p PID, or -- COMMAND; `scopetrace record --help` tells more");
+		return -EINVAL;
+	}
+	if (o->exclude_count && !o->include_count) {
+		log_error("-N takes functions out of what -f chose, but there is no -f");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse(struct parsed *parsed, int argc, char **argv)
+{
+	int option, err;
+
+	parsed->options = (struct capture_options){
+		.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
+	optind = 0;
+	/* '+': options end where the command begins. */
+	while ((option = getopt_long(argc, argv, "+p:f:N:o:d:h", long_options, NULL)) != -1) {
+		err = parse_one(parsed, option, optarg);
+		if (err || parsed->help)
+			return err;
+	}
+	parsed->options.include = parsed->include;
+	parsed->options.exclude = parsed->exclude;
+	return check_together(parsed, argc, argv);
+}
+
+/* What a launched command that could not be captured, or could not be run, makes of our exit code. */
+static int failure_code(const struct capture_options *options, const struct capture *capture, int err)
+{
+	if (!options->command)
+		return EXIT_FAILED;
+	if (capture->launch.exec_failed)
+		return err == -ENOENT ? 127 : 126;
+	return EXIT_CAPTURE_FAILED;
+}
+
+static int record(const struct capture_options *options)
+{
+	struct capture *capture = calloc(1, sizeof(*capture));
+	int err, finished, code;
+
+	if (!capture)
+		return EXIT_FAILED;
+	err = capture_open(capture, options);
+	if (!err)
+		err = capture_run(capture);
+	finished = capture_finish(capture);
+	if (!err)
+		err = finished;
+	code = err ? failure_code(options, capture, err) : EXIT_DONE;
+	capture_close(capture);
+	if (!err && options->command)
+		code = launch_exit_code(&capture->launch);
+	free(capture);
+	return code;
+}
+
+int command_record(int argc, char **argv)
+{
+	struct parsed parsed = {0};
+	int err = parse(&parsed, argc, argv);
+	int code = EXIT_DONE;
+
+	if (err)
+		code = EXIT_USAGE;
+	else if (parsed.help)
+		fputs(help, stdout);
+	else
+		code = record(&parsed.options);
+	selector_free_patterns(parsed.include, parsed.options.include_count);
+	selector_free_patterns(parsed.exclude, parsed.options.exclude_count);
+	return code;
+}
