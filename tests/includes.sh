@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Holds the rules of the design's "Who may include whom".
+#
+#	tests/includes.sh [ROOT]	default: the tree that this script is in
+set -u
+
+cd "${1:-$(dirname "$0")/..}" || exit 1
+shopt -s nullglob lastpipe
+found=0 files=0
+
+# allow "FILES" PATTERN: each #include "..." of these files must match the pattern (an ERE on the whole name).
+allow() {
+	local file name
+	for file in $1; do
+		files=$((files + 1))
+		while read -r name; do
+			if ! [[ $name =~ ^($2)$ ]]; then
+				printf '%s may not include "%s"\n' "$file" "$name"
+				found=$((found + 1))
+			fi
+		done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"([^"]*)".*/\1/p' "$file")
+	done
+}
+
+# forbid "FILES" PATTERN WHY: no #include <...> of these files may match the pattern.
+forbid() {
+	local file name
+	for file in $1; do
+		while read -r name; do
+			if [[ $name =~ ^($2)$ ]]; then
+				printf '%s may not include <%s>: %s\n' "$file" "$name" "$3"
+				found=$((found + 1))
+			fi
+		done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*<([^>]*)>.*/\1/p' "$file")
+	done
+}
+
+common='base/[a-z_]+\.h|timeline/event\.h'
+allow "loader/base/*.[ch]" 'base/[a-z_]+\.h'
+allow "loader/target/*.[ch]" "$common|target/[a-z_]+\.h"
+allow "loader/timeline/*.[ch]" "$common|timeline/[a-z_]+\.h"
+allow "loader/sink/*.[ch]" "$common|timeline/timeline\.h|sink/[a-z_]+\.h|perfetto\.pb-c\.h"
+allow "loader/probe/*.[ch]" "$common|bpf/scope_event\.h|probe/[a-z_]+\.h|scopetrace\.skel\.h"
+allow "loader/source/*.[ch]" "$common|bpf/scope_event\.h|libscope/reader\.h|source/[a-z_]+\.h"
+allow "loader/command/*.[ch]" '(base|target|timeline|sink|probe|source|command)/[a-z_]+\.h'
+allow "loader/main.c" 'command/[a-z_]+\.h'
+allow "libscope/*.[ch] libscope/include/*" '(include/)?[a-z_]+\.(h|hpp)'
+allow "bpf/*.[ch]" 'vmlinux\.h|[a-z_]+\.h|[a-z_]+\.bpf\.h'
+
+# What is named without a folder in libscope/ and bpf/ must lie there (scope_event.h does not lie in libscope/).
+for file in libscope/*.[ch] libscope/include/*; do
+	while read -r name; do
+		[ -e "libscope/$name" ] || [ -e "libscope/include/$name" ] && continue
+		printf '%s may not include "%s": it is not of libscope\n' "$file" "$name"
+		found=$((found + 1))
+	done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"([^"]*)".*/\1/p' "$file")
+done
+
+libraries='bpf/.*|elfutils/.*|libelf\.h|gelf\.h|dwarf\.h|zlib\.h|capstone/.*|libiberty/.*|demangle\.h|google/.*|protobuf-c/.*'
+# libiberty's demangler takes care: it is called in one place, which keeps it within bounds.
+forbid "$(ls loader/base/*.[ch] | grep -v /demangle.c)" "$libraries" "base takes libc only"
+forbid "libscope/*.[ch] libscope/include/*" "$libraries" "libscope takes libc only"
+forbid "loader/timeline/*.[ch]" 'bpf/.*' "the timeline knows no source"
+forbid "loader/sink/*.[ch]" 'bpf/.*|elfutils/.*|libelf\.h|gelf\.h' "a sink knows no source"
+
+# No circles: the areas are sorted by who includes whom (tsort complains of a loop), and so are the headers.
+circle() {
+	local what=$1 message
+	if ! message=$(tsort 2>&1 >/dev/null); then
+		printf 'the %s include each other in a circle:\n%s\n' "$what" "$message"
+		found=$((found + 1))
+	fi
+}
+for file in loader/*/*.[ch]; do
+	area=$(basename "$(dirname "$file")")
+	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"(base|target|timeline|sink|probe|source|command)\/([^"]*)".*/\1 \2/p' "$file" |
+		while read -r other header; do
+			# event.h is the vocabulary that all areas share.
+			[ "$other" = "$area" ] || [ "$other/$header" = timeline/event.h ] || printf '%s %s\n' "$area" "$other"
+		done
+done | sort -u | circle areas
+for file in loader/*/*.h; do
+	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"([a-z]+\/[^"]*\.h)".*/\1/p' "$file" |
+		while read -r header; do printf '%s %s\n' "${file#loader/}" "$header"; done
+done | sort -u | circle headers
+
+printf '%d files looked through, %d against the rules\n' $files $found
+[ $files -gt 0 ] && [ $found = 0 ]

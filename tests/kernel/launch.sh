@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# record -- COMMAND: armed before main, call for call to the end, and the command's exit status is passed on.
+. "$(dirname "$0")/lib.sh"
+
+DEMO=$O/targets/demo
+need "$SCOPETRACE" "$DEMO" "$O/targets/calls"
+snapshot "$T/before"
+
+rows() { grep -Ec "$1" "$T/run.out"; }
+
+# expect_rows NUMBER PATTERN
+expect_rows() {
+	local found
+	found=$(rows "$2")
+	[ "$found" = "$1" ] || fail "$found rows like $2, not $1"
+}
+
+say "== from the first scope of main to the last"
+run "$SCOPETRACE" record -o "$T/demo.scope" -f read_input -f integrate_particles -f cull_particles -- "$DEMO" 1
+expect_status 0 "record -- demo"
+expect_text "$T/run.err" 'armed 3 of 3 functions' "record -- demo"
+said=$(grep 'jobs done' "$T/run.out") || fail "the demonstration did not end in order"
+[[ $said =~ ([0-9]+)\ frames,\ ([0-9]+)\ jobs ]] || fail "not understood: $said"
+frames=${BASH_REMATCH[1]} jobs=${BASH_REMATCH[2]}
+run "$SCOPETRACE" export "$T/demo.scope" -t csv
+expect_status 0 "export"
+say "$said; $(rows ',manual,') manual and $(rows ',hooked,') hooked scopes"
+expect_rows 1 ',0,manual,start_up,'
+expect_rows "$frames" ',0,manual,frame,'
+expect_rows "$jobs" ',0,manual,job,'
+expect_rows "$frames" ',2,hooked,read_input,'
+expect_rows "$jobs" ',1,hooked,(integrate|cull)_particles,'
+# Nothing of the main thread comes before the first scope of main.
+first=$(tail -n +2 "$T/run.out" | sort -t, -n -k1,1 | head -n 1)
+[[ $first == *,manual,start_up,* ]] || fail "the first scope is $first"
+
+say "== without hooks"
+run "$SCOPETRACE" record -o "$T/manual.scope" -- "$DEMO" 0.2
+expect_status 0 "record -- demo, manual scopes only"
+run "$SCOPETRACE" export "$T/manual.scope" -t csv
+expect_rows 1 ',0,manual,start_up,'
+expect_rows 0 ',hooked,'
+
+say "== a command that ends at once"
+for attempt in 1 2 3 4 5; do
+	run "$SCOPETRACE" record -o "$T/short.scope" -f outer -- "$O/targets/calls" --threads 1 --calls 1 --rate 0 --manual
+	expect_status 0 "record -- calls, attempt $attempt"
+	run "$SCOPETRACE" export "$T/short.scope" -t csv
+	expect_rows 1 ',1,hooked,outer,'
+	expect_rows 1 ',0,manual,m_loop,'
+	expect_rows 6 ',manual,m_inner,'
+done
+
+say "== exit statuses"
+run "$SCOPETRACE" record -o "$T/status.scope" -- "$DEMO" nonsense
+expect_status 2 "the command's own status"
+run "$SCOPETRACE" record -o "$T/status.scope" -- "$T/no-such-command"
+expect_status 127 "a command that is not there"
+expect_text "$T/run.err" 'no-such-command' "a command that is not there"
+run "$SCOPETRACE" record -o "$T/never.scope" -f no_such_function -- "$DEMO" 1
+expect_status 125 "a capture that failed"
+! grep -q 'demo: pid' "$T/run.out" || fail "the command ran although its capture failed"
+run "$SCOPETRACE" record -o "$T/no/such/directory" -- "$DEMO" 1
+expect_status 125 "a capture without a file"
+run "$SCOPETRACE" record -o "$T/duration.scope" --duration 300ms -- "$DEMO" 30
+expect_status 0 "a command that --duration ends"
+expect_text "$T/run.out" 'jobs done' "a command that --duration ends"
+
+say "== signals"
+start killed out "$SCOPETRACE" record -o "$T/killed.scope" -- "$DEMO" 30
+wait_line killed '^demo: pid ([0-9]+)'
+kill -KILL "${BASH_REMATCH[1]}"
+finish killed
+expect_status 137 "a command that was killed"
+start ended out "$SCOPETRACE" record -o "$T/ended.scope" -f read_input -- "$DEMO" 30
+wait_line ended '^demo: pid ([0-9]+)'
+kill -TERM "${pid[ended]}"
+wait_line ended 'jobs done'
+finish ended
+expect_status 0 "a command to which SIGTERM was passed on"
+expect_nothing_left "$T/before" "record -- COMMAND"

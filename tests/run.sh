@@ -1,0 +1,161 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Runs all tests of a build; `make check` calls it.
+#
+#	tests/run.sh [PATTERN]...	only the tests whose name (unit/base, kernel/stop ...) matches a glob
+#
+# O names the build directory (default: build). Kernel tests need root: without it they are skipped, counted and named.
+# SCOPETRACE_REQUIRE_ROOT=1 (CI) makes a kernel test that did not run a failure. The last line is exactly
+# `N passed, N failed, N skipped`; exit status 1 if any failed. Each test's output is kept in $O/tests/NAME.log.
+set -u
+
+tests=$(cd "$(dirname "$0")" && pwd)
+O=$(realpath "${O:-build}")
+export O
+export SCOPETRACE_TARGETS=$O/targets # where unit tests find programs to trace
+patterns=("$@")
+logs=$O/tests
+passed=0 failed=0 skipped=0
+failed_names=() skipped_names=()
+TEST_TIMEOUT=${TEST_TIMEOUT:-600} # seconds for one test
+
+selected() {
+	local pattern
+	[ ${#patterns[@]} -gt 0 ] || return 0
+	for pattern in "${patterns[@]}"; do
+		# shellcheck disable=SC2053 # a glob is meant
+		[[ $1 == $pattern ]] && return 0
+	done
+	return 1
+}
+
+# result NAME pass|fail|skip [REASON]
+result() {
+	local log=$logs/${1//\//-}.log
+	case $2 in
+	pass)
+		passed=$((passed + 1))
+		printf 'ok      %s\n' "$1"
+		;;
+	skip)
+		skipped=$((skipped + 1))
+		skipped_names+=("$1")
+		printf 'skipped %s: %s\n' "$1" "${3:-}"
+		;;
+	fail)
+		failed=$((failed + 1))
+		failed_names+=("$1")
+		printf 'FAILED  %s%s\n' "$1" "${3:+: $3}"
+		[ ! -s "$log" ] || tail -n 40 "$log" | sed 's/^/        /'
+		;;
+	esac
+}
+
+# execute NAME COMMAND...: its output goes to the log, its exit status is the answer.
+execute() {
+	local log=$logs/${1//\//-}.log
+	shift
+	timeout --kill-after=10 "$TEST_TIMEOUT" "$@" >"$log" 2>&1 </dev/null
+}
+
+# A Criterion binary counts its cases itself. Those that it skips are named; for want of root, they did not run as kernel
+# tests do not. A crash outside of all cases is one more failure.
+run_unit() {
+	local program=$1 name log code numbers tested passing failing crashing case reason
+	name=unit/$(basename "$program")
+	log=$logs/${name//\//-}.log
+	selected "$name" || return 0
+	execute "$name" "$program" --color=never --verbose
+	code=$?
+	numbers=$(sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\1 \2 \3 \4/p' "$log" | tail -n 1)
+	while read -r case reason; do
+		case $reason in
+		*root*) not_run "$name/${case%:}" "$reason" ;;
+		*) result "$name/${case%:}" skip "$reason" ;;
+		esac
+	done < <(sed -n 's/^\[SKIP\] //p' "$log")
+	# Only what went wrong is worth reading again.
+	sed -i -E '/^\[(RUN |PASS)\]/d' "$log"
+	read -r tested passing failing crashing <<<"${numbers:-0 0 0 0}"
+	if [ $code = 0 ] && [ -n "$numbers" ] && [ "$passing" = "$tested" ]; then
+		passed=$((passed + passing))
+		printf 'ok      %s: %s cases\n' "$name" "$passing"
+		return
+	fi
+	passed=$((passed + passing))
+	[ $((failing + crashing)) -lt 2 ] || failed=$((failed + failing + crashing - 1)) # result counts one
+	result "$name" fail "exit status $code, $passing of $tested cases passed"
+}
+
+# A script fails, passes, or (exit status 77) is skipped, its last line being the reason.
+run_script() {
+	local name=$1 code
+	shift
+	selected "$name" || return 0
+	execute "$name" "$@"
+	code=$?
+	case $code in
+	0) result "$name" pass ;;
+	77) result "$name" skip "$(tail -n 1 "$logs/${name//\//-}.log")" ;;
+	124 | 137) result "$name" fail "not done after $TEST_TIMEOUT s" ;;
+	*) result "$name" fail "exit status $code" ;;
+	esac
+}
+
+# A kernel test may leave nothing: no BPF link, program, map or pin, no segment, no process.
+run_kernel() {
+	local name=$1 script=$2 before=$logs/before.json log code reason
+	selected "$name" || return 0
+	log=$logs/${name//\//-}.log
+	if [ "$(id -u)" != 0 ]; then
+		not_run "$name" "needs root"
+		return
+	fi
+	if ! python3 "$tests/kernel/residue.py" --build "$O" snapshot "$before" >"$log" 2>&1; then
+		result "$name" fail "what the machine holds cannot be listed"
+		return
+	fi
+	execute "$name" bash "$script"
+	code=$?
+	reason="exit status $code"
+	if ! python3 "$tests/kernel/residue.py" --build "$O" compare "$before" >>"$log" 2>&1; then
+		[ $code != 0 ] || reason="it passed, but left something behind"
+		[ $code != 0 ] && [ $code != 77 ] || code=1
+	fi
+	case $code in
+	0) result "$name" pass ;;
+	77) not_run "$name" "$(tail -n 1 "$log")" ;;
+	124 | 137) result "$name" fail "not done after $TEST_TIMEOUT s" ;;
+	*) result "$name" fail "$reason" ;;
+	esac
+}
+
+not_run() {
+	if [ "${SCOPETRACE_REQUIRE_ROOT:-0}" = 1 ]; then
+		result "$1" fail "did not run, and SCOPETRACE_REQUIRE_ROOT=1: $2"
+	else
+		result "$1" skip "$2"
+	fi
+}
+
+mkdir -p "$logs"
+shopt -s nullglob
+for program in "$O"/unit/*; do
+	[ -f "$program" ] && [ -x "$program" ] && run_unit "$program"
+done
+for script in "$tests"/api/*.sh; do
+	run_script "api/$(basename "$script" .sh)" bash "$script"
+done
+run_script includes bash "$tests/includes.sh"
+for script in "$tests"/kernel/*.sh; do
+	[ "$(basename "$script")" = lib.sh ] || run_kernel "kernel/$(basename "$script" .sh)" "$script"
+done
+
+if [ $((passed + failed + skipped)) = 0 ]; then
+	printf 'no test matches: %s\n' "${patterns[*]:-}"
+	failed=1
+fi
+[ ${#skipped_names[@]} = 0 ] || printf 'skipped: %s\n' "${skipped_names[*]}"
+[ ${#failed_names[@]} = 0 ] || printf 'failed: %s (output in %s)\n' "${failed_names[*]}" "$logs"
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed = 0 ]
