@@ -5,7 +5,7 @@
 set -eu
 
 O=${O:-build}
-functions='-f update_* -f physics_* -f render_* -f job_*'
+functions='-f step_physics -f solve_* -f *_particles -f render_frame -f sort_draw_keys -f submit_draw_call'
 seconds=2
 
 say() { printf '\n== %s\n' "$*"; }
@@ -34,7 +34,7 @@ if [ "$(id -u)" != 0 ]; then
 		functions=
 	fi
 fi
-say "attaching for $seconds seconds: $as_root scopetrace record -p $demo $functions --duration ${seconds}s -o demo.scope"
+say "attaching for $seconds seconds: ${as_root:+$as_root }scopetrace record -p $demo $functions --duration ${seconds}s -o demo.scope"
 $as_root "$O/scopetrace" record -p "$demo" $functions --duration "${seconds}s" -o demo.scope
 [ -z "$as_root" ] || $as_root chown "$(id -u):$(id -g)" demo.scope
 
