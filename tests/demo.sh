@@ -29,12 +29,13 @@ if [ "$(id -u)" != 0 ]; then
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		as_root='sudo -n'
 	else
-		say "not root, and sudo wants a password: its manual scopes only. For its functions too, run while it runs:"
-		echo "   sudo $O/scopetrace record -p \$(pgrep -n demo) $functions --duration ${seconds}s -o demo.scope"
+		say "not root, and sudo wants a password: its manual scopes only. For its functions too:"
+		echo "   $O/targets/demo 60 & sudo $O/scopetrace record -p \$! $(printf '%s' "$functions" |
+			sed "s/-f \([^ ]*\)/-f '\1'/g") --duration ${seconds}s -o demo.scope"
 		functions=
 	fi
 fi
-say "attaching for $seconds seconds: ${as_root:+$as_root }scopetrace record -p $demo $functions --duration ${seconds}s -o demo.scope"
+say "attaching for $seconds seconds: ${as_root:+$as_root }scopetrace record -p $demo ${functions:+$functions }--duration ${seconds}s -o demo.scope"
 $as_root "$O/scopetrace" record -p "$demo" $functions --duration "${seconds}s" -o demo.scope
 [ -z "$as_root" ] || $as_root chown "$(id -u):$(id -g)" demo.scope
 

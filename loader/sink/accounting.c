@@ -70,34 +70,49 @@ static void line_add_verdict(struct line *line, const struct accounting_total *t
 	free(reason);
 }
 
-void accounting_line(const struct accounting_total *total, char *text, size_t size)
+static void line_add_hooked(struct line *line, const struct accounting_total *total)
 {
 	const struct function_accounting *sum = &total->sum;
-	struct line line = {text, size, 0};
 
-	if (!size)
-		return;
-	line_add(&line,
+	line_add(line,
 		 "%" PRIu64 " calls; %" PRIu64 " duplicate entries, %" PRIu64
 		 " entries with no return discarded, %" PRIu64 " returns with no entry dropped, %" PRIu64
 		 " lost in the ring, %" PRIu64 " too deep, %" PRIu64 " unfinished",
 		 total->in_file, sum->duplicates, sum->discarded, sum->orphans, sum->ring_lost, sum->too_deep,
 		 sum->unfinished);
-	line_add_rare(&line, sum->unwound, "unwound");
-	line_add_rare(&line, sum->handoff_lost, "lost in the hand-off");
-	line_add_rare(&line, sum->below_minimum, "below the minimum");
-	line_add_rare(&line, sum->filtered, "filtered");
-	line_add_rare(&line, sum->not_a_call, "entries that were no call");
-	line_add_rare(&line, sum->not_a_return, "exits that were no return");
-	line_add_rare(&line, sum->map_full, "not opened (map full)");
-	line_add_rare(&line, sum->chain_full, "not opened (chain full)");
-	line_add_rare(&line, total->recursion_misses, "hits skipped by the kernel");
-	if (total->segment_delivered || total->segment_lost || total->segment_written_off) {
-		line_add(&line, "; %" PRIu64 " manual events, %" PRIu64 " lost", total->segment_delivered,
-			 total->segment_lost);
-		line_add_rare(&line, total->segment_written_off, "written off");
-		line_add_rare(&line, total->segment_holes, "holes");
-		line_add_rare(&line, total->manual_orphans, "stops without a start");
-	}
+	line_add_rare(line, sum->unwound, "unwound");
+	line_add_rare(line, sum->handoff_lost, "lost in the hand-off");
+	line_add_rare(line, sum->below_minimum, "below the minimum");
+	line_add_rare(line, sum->filtered, "filtered");
+	line_add_rare(line, sum->not_a_call, "entries that were no call");
+	line_add_rare(line, sum->not_a_return, "exits that were no return");
+	line_add_rare(line, sum->map_full, "not opened (map full)");
+	line_add_rare(line, sum->chain_full, "not opened (chain full)");
+	line_add_rare(line, total->recursion_misses, "hits skipped by the kernel");
+}
+
+static void line_add_manual(struct line *line, const struct accounting_total *total)
+{
+	line_add(line, "%" PRIu64 " manual events, %" PRIu64 " lost", total->segment_delivered, total->segment_lost);
+	line_add_rare(line, total->segment_written_off, "written off");
+	line_add_rare(line, total->segment_holes, "holes");
+	line_add_rare(line, total->manual_orphans, "stops without a start");
+}
+
+void accounting_line(const struct accounting_total *total, char *text, size_t size)
+{
+	bool manual = total->segment_delivered || total->segment_lost || total->segment_written_off;
+	/* What was not asked for is not told of; what was, even if it is nothing. */
+	bool hooked = total->functions || total->sum.entries || total->sum.returns || !manual;
+	struct line line = {text, size, 0};
+
+	if (!size)
+		return;
+	if (hooked)
+		line_add_hooked(&line, total);
+	if (hooked && manual)
+		line_add(&line, "; ");
+	if (manual)
+		line_add_manual(&line, total);
 	line_add_verdict(&line, total);
 }

@@ -46,6 +46,7 @@ void accounting_add_function(struct accounting_total *total, const struct functi
 	for (size_t i = 0; i < sizeof(*t) / sizeof(*term); i++)
 		sum[i] += term[i];
 	total->in_file += in_file;
+	total->functions++;
 	judge(total, name, "entries", t->entries,
 	      "not_a_call + too_deep + filtered + map_full + chain_full + opened",
 	      t->not_a_call + t->too_deep + t->filtered + t->map_full + t->chain_full + t->opened);

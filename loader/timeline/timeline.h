@@ -59,6 +59,7 @@ struct function_entry {
 /* Why the numbers of a capture may not add up; 0 terms mean nothing was lost. */
 struct accounting_total {
 	struct function_accounting sum;
+	uint64_t functions; /* that were hooked */
 	uint64_t in_file; /* completed hooked scopes in the file */
 	uint64_t recursion_misses;
 	uint64_t segment_delivered;
