@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What does a manual scope cost? `scope_cost [ROUNDS]` (default 7), also linked as scope_cost_shared with libscope.so.
- * All variants run in turn in each round, on 1, 2 and 8 threads, while another process drains the rings every
- * millisecond; a figure is the median over the rounds of the mean CPU time of one turn, in ns. Prints a JSON line each.
+ * What does a manual scope cost? `scope_cost [ROUNDS]` (default 7), also linked as scope_cost_shared with
+ * libscope.so. All variants run in turn in each round, on 1, 2 and 8 threads, while another process drains
+ * the rings every millisecond; a figure is the median over the rounds of the mean CPU time of one turn, in
+ * ns. Prints a JSON line each.
  *
  *     empty     the loop alone, with a store that stands for work
- *     floor     two counter reads and two stores of 64 bytes, into lines that walk through a buffer like a ring's
- *     disabled  SCOPE("...") with nobody recording;   enabled  the same, recorded;   hot  SCOPE_HOT("...")
- *     clock     two clock_gettime: the floor of the fallback clock (run with SCOPE_CLOCK=monotonic to compare)
+ *     floor     two counter reads and two stores of 64 bytes, into lines that walk through a buffer like a
+ * ring's disabled  SCOPE("...") with nobody recording;   enabled  the same, recorded;   hot  SCOPE_HOT("...")
+ *     clock     two clock_gettime: the floor of the fallback clock (run with SCOPE_CLOCK=monotonic to
+ * compare)
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -107,7 +109,7 @@ struct variant {
 
 static const struct variant variants[] = {
 	{"empty", run_empty, false},  {"disabled", run_scope, false}, {"floor", run_floor, true},
-	{"enabled", run_scope, true}, {"hot", run_hot, true},         {"clock", run_clock, true},
+	{"enabled", run_scope, true}, {"hot", run_hot, true},	      {"clock", run_clock, true},
 };
 
 enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
@@ -251,17 +253,18 @@ static void print_figures(unsigned threads, unsigned rounds, double ns[VARIANTS]
 
 	for (unsigned i = 0; i < VARIANTS; i++) {
 		of[i] = median(ns[i], rounds);
-		printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"%s\",\"ns\":%.2f,\"min\":%.2f,\"max\":%.2f}\n",
+		printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"%s\",\"ns\":%.2f,\"min\":%.2f,"
+		       "\"max\":%.2f}\n",
 		       threads, variants[i].name, of[i], ns[i][0], ns[i][rounds - 1]);
 	}
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"disabled over empty\",\"ns\":%.2f}\n", threads,
-	       of[1] - of[0]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / floor\",\"ratio\":%.3f}\n", threads,
-	       of[3] / of[2]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"hot / floor\",\"ratio\":%.3f}\n", threads,
-	       of[4] / of[2]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / clock\",\"ratio\":%.3f}\n", threads,
-	       of[3] / of[5]);
+	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"disabled over empty\",\"ns\":%.2f}\n",
+	       threads, of[1] - of[0]);
+	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / floor\",\"ratio\":%.3f}\n",
+	       threads, of[3] / of[2]);
+	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"hot / floor\",\"ratio\":%.3f}\n",
+	       threads, of[4] / of[2]);
+	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / clock\",\"ratio\":%.3f}\n",
+	       threads, of[3] / of[5]);
 	fflush(stdout);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Clocks. Purpose: reading the clock of a segment, by writers and by the reader, and choosing it once per process. A raw
- * counter is chosen only where it is sound; else records carry ns of CLOCK_MONOTONIC. The architecture is picked here and
- * nowhere else. Everything but the choosing is inline and async-signal-safe.
+ * Clocks. Purpose: reading the clock of a segment, by writers and by the reader, and choosing it once per
+ * process. A raw counter is chosen only where it is sound; else records carry ns of CLOCK_MONOTONIC. The
+ * architecture is picked here and nowhere else. Everything but the choosing is inline and async-signal-safe.
  */
 #ifndef SCOPE_CLOCK_H
 #define SCOPE_CLOCK_H
@@ -14,12 +14,15 @@
 #include "segment.h"
 
 /*
- * CLOCK_RAW_KIND: what the raw counter is, or CLOCK_MONOTONIC's id where there is none; clock_raw reads it, unfenced: a
- * fence costs more than all else in a scope.
+ * CLOCK_RAW_KIND: what the raw counter is, or CLOCK_MONOTONIC's id where there is none; clock_raw reads it,
+ * unfenced: a fence costs more than all else in a scope.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define CLOCK_RAW_KIND SCOPE_CLOCK_TSC
-static inline uint64_t clock_raw(void) { return __builtin_ia32_rdtsc(); }
+static inline uint64_t clock_raw(void)
+{
+	return __builtin_ia32_rdtsc();
+}
 #elif defined(__aarch64__)
 #define CLOCK_RAW_KIND SCOPE_CLOCK_CNTVCT
 static inline uint64_t clock_raw(void)
@@ -31,7 +34,10 @@ static inline uint64_t clock_raw(void)
 }
 #else
 #define CLOCK_RAW_KIND SCOPE_CLOCK_MONOTONIC
-static inline uint64_t clock_raw(void) { return 0; }
+static inline uint64_t clock_raw(void)
+{
+	return 0;
+}
 #endif
 
 static inline uint64_t clock_monotonic_ns(void)
@@ -53,7 +59,8 @@ static inline uint64_t clock_ticks(uint32_t clock)
 bool clock_tsc_sound(void);
 bool clock_cntvct_sound(void);
 
-/* The clock (enum scope_clock) that the records of this process shall carry. Takes some 20 us where it has to look. */
+/* The clock (enum scope_clock) that the records of this process shall carry. Takes some 20 us where it has to
+ * look. */
 uint32_t clock_choose(bool system_clock);
 
 /* `ns` in ticks of `clock`, to about a percent. Takes some 20 us for a raw counter. */

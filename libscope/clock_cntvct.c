@@ -12,5 +12,8 @@ bool clock_cntvct_sound(void)
 }
 
 #else
-bool clock_cntvct_sound(void) { return false; }
+bool clock_cntvct_sound(void)
+{
+	return false;
+}
 #endif

@@ -14,8 +14,9 @@ static bool invariant(void)
 }
 
 /*
- * The kernel's own verdict: it keeps time in user space by the counter only while it holds the counters of all processors
- * to be equal. kvm-clock and the Hyper-V page are scaled counters, and stand even where the guest calls its TSC unstable.
+ * The kernel's own verdict: it keeps time in user space by the counter only while it holds the counters of
+ * all processors to be equal. kvm-clock and the Hyper-V page are scaled counters, and stand even where the
+ * guest calls its TSC unstable.
  */
 bool clock_tsc_sound(void)
 {
@@ -25,5 +26,8 @@ bool clock_tsc_sound(void)
 }
 
 #else
-bool clock_tsc_sound(void) { return false; }
+bool clock_tsc_sound(void)
+{
+	return false;
+}
 #endif

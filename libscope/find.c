@@ -19,7 +19,7 @@ enum { PATH_SIZE = 128 };
 
 /* Who the process is, for its segment to name. */
 struct identity {
-	uint32_t pid;   /* in the innermost of its pid namespaces */
+	uint32_t pid;	/* in the innermost of its pid namespaces */
 	uint64_t start; /* 0: not comparable */
 };
 
@@ -30,7 +30,7 @@ struct candidate {
 	uint64_t inode;
 };
 
-/* ---- small files of /proc ------------------------------------------------------------------------------------------ */
+/* ---- small files of /proc ---- */
 
 static FILE *open_proc(pid_t pid, const char *file)
 {
@@ -98,7 +98,8 @@ static bool same_namespace(pid_t pid, const char *name)
 /* Start times are counted from boot, and boot lies elsewhere in another time namespace. */
 static struct identity identify(pid_t pid)
 {
-	return (struct identity){.pid = innermost_pid(pid), .start = same_namespace(pid, "time") ? start_time(pid) : 0};
+	return (struct identity){.pid = innermost_pid(pid),
+				 .start = same_namespace(pid, "time") ? start_time(pid) : 0};
 }
 
 static int64_t monotonic_offset(const char *process)
@@ -125,14 +126,15 @@ int64_t scope_find_clock_offset(pid_t pid)
 {
 	char process[16];
 
-	/* The file tells the offsets for children, which are the process's own unless it has just called unshare. */
+	/* The file tells the offsets for children, which are the process's own unless it has just called
+	 * unshare. */
 	if (same_namespace(pid, "time"))
 		return 0;
 	snprintf(process, sizeof(process), "%d", (int)pid);
 	return monotonic_offset(process) - monotonic_offset("self");
 }
 
-/* ---- mappings ------------------------------------------------------------------------------------------------------- */
+/* ---- mappings ---- */
 
 /* 0 to go on; anything else ends the walk and is its result. */
 typedef int (*candidate_visitor)(void *context, const struct candidate *candidate);
@@ -147,7 +149,8 @@ static bool parse_mapping(const char *line, struct candidate *candidate)
 	       offset == 0 && path && strncmp(line + path, LINK_NAME, strlen(LINK_NAME)) == 0;
 }
 
-/* The segments that thread `tid` has mapped. `*lines` counts what there was to read: none, of a dead thread. */
+/* The segments that thread `tid` has mapped. `*lines` counts what there was to read: none, of a dead thread.
+ */
 static int visit_maps(pid_t pid, pid_t tid, candidate_visitor visit, void *context, size_t *lines)
 {
 	struct candidate candidate = {.tid = tid};
@@ -171,8 +174,8 @@ static int visit_maps(pid_t pid, pid_t tid, candidate_visitor visit, void *conte
 }
 
 /*
- * The segments in the memory of a process, read from its first thread that lives: a first thread that has ended, or a
- * zombie, has no memory any more though others may. -ESRCH if there is no process.
+ * The segments in the memory of a process, read from its first thread that lives: a first thread that has
+ * ended, or a zombie, has no memory any more though others may. -ESRCH if there is no process.
  */
 static int visit_process(pid_t pid, candidate_visitor visit, void *context)
 {
@@ -188,7 +191,8 @@ static int visit_process(pid_t pid, candidate_visitor visit, void *context)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while (!result && !lines && (entry = readdir(tasks)))
 		if (entry->d_name[0] != '.')
-			result = visit_maps(pid, (pid_t)strtol(entry->d_name, NULL, 10), visit, context, &lines);
+			result = visit_maps(pid, (pid_t)strtol(entry->d_name, NULL, 10), visit, context,
+					    &lines);
 	closedir(tasks);
 	return result;
 }
@@ -205,7 +209,7 @@ bool scope_find_mapped(pid_t pid, uint64_t inode)
 	return result != 0 && result != -ESRCH;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Opened by path first, so that a swapped link cannot make us open a device or wait for a pipe. */
 static int open_inode(const char *path, uint64_t inode)
@@ -256,14 +260,14 @@ static int open_by_mapping(const struct candidate *candidate)
 {
 	char path[PATH_SIZE];
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)candidate->tid, candidate->start,
-		 candidate->end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)candidate->tid,
+		 candidate->start, candidate->end);
 	return open_inode(path, candidate->inode);
 }
 
 /*
- * Magic first, then all of it: what stands before the magic in time is there when the magic is. The second look cannot
- * come before the first, as each is a system call. Pairs with the release in scope_attach_create.
+ * Magic first, then all of it: what stands before the magic in time is there when the magic is. The second
+ * look cannot come before the first, as each is a system call. Pairs with the release in scope_attach_create.
  */
 static int read_header(int descriptor, struct scope_header *header)
 {

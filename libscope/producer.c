@@ -17,7 +17,7 @@
 #include "threads.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define COLD          __attribute__((noinline, cold))
+#define COLD	      __attribute__((noinline, cold))
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
 /* Said aloud, since the compiler takes for rare what the macros call behind a test. */
 #define HOT __attribute__((hot))
@@ -64,8 +64,7 @@ static uintptr_t gate_offset(const uint64_t *word)
 	return (uintptr_t)word - (uintptr_t)&scope_gate.armed;
 }
 
-/* ---- slots
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- slots ---- */
 
 ALWAYS_INLINE uint64_t claim_slot(void)
 {
@@ -99,8 +98,7 @@ ALWAYS_INLINE void publish(uint64_t claim, const uint64_t word[SCOPE_RECORD_WORD
 	__atomic_store_n(&slot->stamp, scope_check(claim, word), __ATOMIC_RELEASE);
 }
 
-/* ---- names
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* 1 to 7 bytes as the low bytes of a word, without a look at any other byte. */
 ALWAYS_INLINE uint64_t load_few(const char *bytes, size_t length)
@@ -196,8 +194,7 @@ ALWAYS_INLINE void write_valued(uint32_t kind, uint64_t ticks, uint64_t value, c
 			      (length < SCOPE_NAME_MAX ? length : SCOPE_NAME_MAX) - here);
 }
 
-/* ---- the segment of this process
- * ---------------------------------------------------------------------------------- */
+/* ---- the segment of this process ---- */
 
 static void use_segment(const struct scope_attachment *attachment)
 {
@@ -207,8 +204,7 @@ static void use_segment(const struct scope_attachment *attachment)
 			 gate_offset(&scope_control_of(attachment->header)->capture_until), __ATOMIC_RELEASE);
 }
 
-/* The segment, made if this process has none yet. NULL before the constructor, and when it could not be made.
- */
+/* The segment, made if there is none yet. NULL before the constructor, and if it could not be made. */
 static struct scope_header *find_segment(void)
 {
 	/* Acquire: pairs with the exchange below; another thread may have made it. */
@@ -244,8 +240,7 @@ static COLD void meet_reader(uint32_t reader_epoch, uint64_t ticks)
 		write_named(SCOPE_KIND_THREAD_NAME, ticks, self.kept_name, self.kept_length);
 }
 
-/* True while somebody records. Turns capture off when the recorder has not renewed it in time: it has died.
- */
+/* True while somebody records. Turns capture off that was not renewed in time: the recorder has died. */
 ALWAYS_INLINE bool capturing(const uint64_t *capture_until, uint64_t ticks)
 {
 	uint64_t until = __atomic_load_n(capture_until, __ATOMIC_RELAXED);
@@ -262,8 +257,7 @@ ALWAYS_INLINE bool capturing(const uint64_t *capture_until, uint64_t ticks)
 	return false;
 }
 
-/* ---- the beginning of a thread
- * ------------------------------------------------------------------------------------ */
+/* ---- the beginning of a thread ---- */
 
 static void prepare_thread(struct scope_header *header)
 {
@@ -323,16 +317,14 @@ static COLD bool begin_thread(void)
 	return begun;
 }
 
-/* One compare for all of: first record of a thread, first of a forked child, a segment replaced by
- * scope_init. */
+/* One compare for: a thread's first record, a forked child's first, a segment replaced by scope_init. */
 ALWAYS_INLINE bool ready(void)
 {
 	return __builtin_expect(self.segment == __atomic_load_n(&scope_gate.segment, __ATOMIC_RELAXED), 1) ||
 	       begin_thread();
 }
 
-/* ---- what programs call
- * ------------------------------------------------------------------------------------------- */
+/* ---- what programs call ---- */
 
 HOT scope_token scope_start(const char *name, size_t length)
 {
@@ -411,8 +403,7 @@ void scope_thread_name(const char *name, size_t length)
 	self.kept_length = kept;
 }
 
-/* ---- setting up
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 /* Nobody has written to it, nobody reads it, no other copy of the library knows it. */
 static bool unused(struct scope_header *header)
@@ -426,10 +417,10 @@ static bool unused(struct scope_header *header)
 
 int scope_init(const struct scope_options *options)
 {
+	int saved = errno, err;
 	struct scope_header *old = find_segment();
 	struct scope_attachment made, replaced = {.header = old, .descriptor = descriptor};
 	struct scope_config wanted;
-	int saved = errno, err;
 
 	err = options ? scope_config_read(&wanted, options) : -EINVAL;
 	if (!err && (!scope_gate.armed || (old && !unused(old))))
@@ -461,8 +452,8 @@ static void wait_if_launched(struct scope_header *header)
 		scope_attach_wait_for_reader(header);
 }
 
-/* Early, so that the scopes of other constructors are caught. Where copies share the gate, the first one sets
- * it up. */
+/* Early, so that scopes of other constructors are caught. Where copies share the gate, the first sets it up.
+ */
 __attribute__((constructor(101))) static void set_up(void)
 {
 	int saved = errno;

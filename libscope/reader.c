@@ -59,8 +59,7 @@ static const struct scope_header *header_of(const struct scope_reader *reader)
 	return &reader->segment.header;
 }
 
-/* ---- positions
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- positions ---- */
 
 /* Takes the record at `next` for good: one store, so that a reader that dies has taken it or has not. */
 static void save_next(struct ring *ring)
@@ -102,9 +101,7 @@ static bool load_position(struct ring *ring)
 				       __atomic_load_n(&ring->ring->write_cursor, __ATOMIC_RELAXED));
 }
 
-/* ---- slots
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 /*
  * A copy of the slot of `claim`, believed only if its check is that of this claim and these words. Then no
@@ -164,9 +161,7 @@ static int deliver(struct drain *drain, uint64_t claim, struct scope_record *rec
 	return drain->events->record(drain->events->context, drain->index, record);
 }
 
-/* ---- holes
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- holes ---- */
 
 static void remove_hole(struct scope_position *at, uint64_t index)
 {
@@ -222,8 +217,7 @@ static int open_hole(struct drain *drain)
 	return result;
 }
 
-/* ---- draining
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- draining ---- */
 
 /* To the oldest slot that is still there. */
 static int skip_lap(struct drain *drain, uint64_t cursor)
@@ -340,9 +334,7 @@ uint64_t scope_reader_claim(const struct scope_reader *reader)
 	return reader->claim;
 }
 
-/* ---- clock
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- clock ---- */
 
 uint32_t scope_reader_clock(const struct scope_reader *reader)
 {
@@ -383,9 +375,7 @@ void scope_reader_capture(struct scope_reader *reader, uint64_t ns)
 	__atomic_store_n(&reader->control->capture_until, until, __ATOMIC_RELAXED);
 }
 
-/* ---- life
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static bool process_ended(const struct scope_reader *reader)
 {

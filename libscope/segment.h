@@ -112,7 +112,8 @@ static_assert(offsetof(struct scope_slot, stamp) == 56, "shared memory");
  * The check of a slot: multilinear over the claim and the seven words. Multipliers are odd, so that no single
  * word can differ unseen; claim + 1, so that the zeroes of a fresh segment match no claim.
  */
-static inline __attribute__((always_inline)) uint64_t scope_check(uint64_t claim, const uint64_t word[SCOPE_RECORD_WORDS])
+static inline __attribute__((always_inline)) uint64_t scope_check(uint64_t claim,
+								  const uint64_t word[SCOPE_RECORD_WORDS])
 {
 	uint64_t sum = (claim + 1) * 0x9E3779B97F4A7C15ull + word[0] * 0xC2B2AE3D27D4EB4Full +
 		       word[1] * 0x165667B19E3779F9ull + word[2] * 0xD6E8FEB86659FD93ull +

@@ -6,9 +6,10 @@
 static bool sizes_valid(const struct scope_header *header)
 {
 	return header->header_size >= sizeof(*header) && header->header_size <= SCOPE_SEGMENT_ALIGN &&
-	       header->record_size == sizeof(struct scope_record) && header->slot_size == sizeof(struct scope_slot) &&
-	       header->ring_count >= 1 && header->ring_count <= SCOPE_RINGS_MAX &&
-	       header->slots_per_ring >= SCOPE_SLOTS_MIN && header->slots_per_ring <= SCOPE_SLOTS_MAX &&
+	       header->record_size == sizeof(struct scope_record) &&
+	       header->slot_size == sizeof(struct scope_slot) && header->ring_count >= 1 &&
+	       header->ring_count <= SCOPE_RINGS_MAX && header->slots_per_ring >= SCOPE_SLOTS_MIN &&
+	       header->slots_per_ring <= SCOPE_SLOTS_MAX &&
 	       (header->slots_per_ring & (header->slots_per_ring - 1)) == 0;
 }
 
@@ -18,9 +19,11 @@ static bool layout_valid(const struct scope_header *header, uint64_t length)
 	struct scope_layout layout = scope_layout(header->ring_count, header->slots_per_ring);
 
 	return layout.segment_size == length && header->segment_size == layout.segment_size &&
-	       header->control_offset == layout.control_offset && header->control_size == layout.control_size &&
-	       header->threads_offset == layout.threads_offset && header->threads_size == layout.threads_size &&
-	       header->rings_offset == layout.rings_offset && header->ring_size == layout.ring_size;
+	       header->control_offset == layout.control_offset &&
+	       header->control_size == layout.control_size &&
+	       header->threads_offset == layout.threads_offset &&
+	       header->threads_size == layout.threads_size && header->rings_offset == layout.rings_offset &&
+	       header->ring_size == layout.ring_size;
 }
 
 int scope_validate_header(const struct scope_header *header, uint64_t length)
@@ -57,6 +60,7 @@ bool scope_validate_record(const struct scope_record *record)
 {
 	uint64_t room = scope_kind_has_value(record->kind) ? SCOPE_VALUE_OFFSET : sizeof(record->name);
 
-	return record->kind >= SCOPE_KIND_START && record->kind <= SCOPE_KIND_LAST && record->name_length <= room &&
-	       (record->flags & ~SCOPE_RECORD_CONTINUED) == 0 && record->tid != 0;
+	return record->kind >= SCOPE_KIND_START && record->kind <= SCOPE_KIND_LAST &&
+	       record->name_length <= room && (record->flags & ~SCOPE_RECORD_CONTINUED) == 0 &&
+	       record->tid != 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a reader believes. Purpose: every judgement on memory that another process writes, in one place and without any
- * access to that memory: all arguments are the reader's own copies.
+ * What a reader believes. Purpose: every judgement on memory that another process writes, in one place and
+ * without any access to that memory: all arguments are the reader's own copies.
  */
 #ifndef SCOPE_VALIDATE_H
 #define SCOPE_VALIDATE_H
@@ -11,8 +11,8 @@
 #include "segment.h"
 
 /*
- * Of a segment `length` bytes long. 0; -EAGAIN not initialised; -EPROTO another major version; -EBADMSG a field that does
- * not add up.
+ * Of a segment `length` bytes long. 0; -EAGAIN not initialised; -EPROTO another major version; -EBADMSG a
+ * field that does not add up.
  */
 int scope_validate_header(const struct scope_header *header, uint64_t length);
 

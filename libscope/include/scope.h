@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libscope: scopes that a program's authors write by hand, for scopetrace to record. For C99, C11, C++11 and later; link
- * with libscope.a or libscope.so.
+ * libscope: scopes that a program's authors write by hand, for scopetrace to record. For C99, C11, C++11 and
+ * later; link with libscope.a or libscope.so.
  *
  *     void frame(void)
  *     {
@@ -9,9 +9,9 @@
  *             ...
  *     }
  *
- * While nobody records, a scope costs one test. All calls are async-signal-safe and leave errno alone, unless it is said
- * otherwise. Each macro is one statement and evaluates its arguments once. -DSCOPE_DISABLE turns all of them into checks
- * of their arguments' types, and the program need not link the library.
+ * While nobody records, a scope costs one test. All calls are async-signal-safe and leave errno alone, unless
+ * it is said otherwise. Each macro is one statement and evaluates its arguments once. -DSCOPE_DISABLE turns
+ * all of them into checks of their arguments' types, and the program need not link the library.
  */
 #ifndef SCOPE_H
 #define SCOPE_H
@@ -31,7 +31,8 @@ extern "C" {
 #define SCOPE_MAY_ERR
 #endif
 
-/* Stands for one started scope, 0 for one that is not recorded. Good only in the thread and process that started it. */
+/* Stands for one started scope, 0 for one that is not recorded. Good only in the thread and process that
+ * started it. */
 typedef uint64_t scope_token;
 
 /* A SCOPE_HOT under way. Its fields are the library's. */
@@ -44,25 +45,26 @@ struct scope_hot {
 
 enum scope_clock_choice {
 	SCOPE_CLOCK_DEFAULT = 0, /* the cheapest that is sound on this machine */
-	SCOPE_CLOCK_SYSTEM = 1,  /* clock_gettime(CLOCK_MONOTONIC) */
+	SCOPE_CLOCK_SYSTEM = 1,	 /* clock_gettime(CLOCK_MONOTONIC) */
 };
 
 /* Zero in any field but `size` means the default. */
 struct scope_options {
-	size_t size;             /* sizeof(struct scope_options) */
-	uint32_t rings;          /* 1 to 128; default 16 */
+	size_t size;		 /* sizeof(struct scope_options) */
+	uint32_t rings;		 /* 1 to 128; default 16 */
 	uint32_t slots_per_ring; /* a power of two, 8 to 4194304; default: 8 MiB for all rings together */
-	uint32_t clock;          /* enum scope_clock_choice */
+	uint32_t clock;		 /* enum scope_clock_choice */
 	uint32_t reserved;
 };
 
 #ifndef SCOPE_DISABLE
 
 /*
- * Sets the sizes and the clock; call it before the first scope is recorded and before threads are made. It takes effect
- * unless somebody records already. The environment (SCOPE_RINGS, SCOPE_SLOTS, SCOPE_CLOCK=monotonic) goes before the
- * options. 0; -EINVAL for options that cannot be; -EBUSY when it comes too late; -ENOMEM and the like when there is no
- * memory for it, and then the program goes on as it was. Not async-signal-safe.
+ * Sets the sizes and the clock; call it before the first scope is recorded and before threads are made. It
+ * takes effect unless somebody records already. The environment (SCOPE_RINGS, SCOPE_SLOTS,
+ * SCOPE_CLOCK=monotonic) goes before the options. 0; -EINVAL for options that cannot be; -EBUSY when it comes
+ * too late; -ENOMEM and the like when there is no memory for it, and then the program goes on as it was. Not
+ * async-signal-safe.
  */
 SCOPE_API int scope_init(const struct scope_options *options) SCOPE_MAY_ERR;
 
@@ -76,9 +78,9 @@ SCOPE_API void scope_instant(const char *name, size_t length);
 SCOPE_API void scope_thread_name(const char *name, size_t length);
 
 /*
- * The library's own; only scope_enabled looks into it. The first page is private to a process: fork hands on zeroes. With
- * `offset` zero the word tested below is `armed`, so that the first scope of a forked child finds its way to the library
- * and gets a segment of its own.
+ * The library's own; only scope_enabled looks into it. The first page is private to a process: fork hands on
+ * zeroes. With `offset` zero the word tested below is `armed`, so that the first scope of a forked child
+ * finds its way to the library and gets a segment of its own.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define SCOPE_GATE_PAGE 4096
@@ -140,25 +142,29 @@ static inline void scope_hot_end_if_begun(const struct scope_hot *hot)
 /* Ends its scope with the block, exceptions included. */
 class scope_block
 {
-public:
-	scope_block(const char *name, size_t length) noexcept : token_(scope_begin_if_enabled(name, length)) {}
+      public:
+	scope_block(const char *name, size_t length) noexcept : token_(scope_begin_if_enabled(name, length))
+	{
+	}
 	~scope_block() { scope_end_if_begun(token_); }
 	scope_block(const scope_block &) = delete;
 	scope_block &operator=(const scope_block &) = delete;
 
-private:
+      private:
 	scope_token token_;
 };
 
 class scope_hot_block
 {
-public:
-	scope_hot_block(const char *name, size_t length) noexcept : hot_(scope_hot_if_enabled(name, length)) {}
+      public:
+	scope_hot_block(const char *name, size_t length) noexcept : hot_(scope_hot_if_enabled(name, length))
+	{
+	}
 	~scope_hot_block() { scope_hot_end_if_begun(&hot_); }
 	scope_hot_block(const scope_hot_block &) = delete;
 	scope_hot_block &operator=(const scope_hot_block &) = delete;
 
-private:
+      private:
 	struct scope_hot hot_;
 };
 
@@ -166,19 +172,23 @@ private:
 #define SCOPE_HOT_BLOCK_(name, length) const scope_hot_block SCOPE_UNIQUE_(scope_hot_block_)(name, length)
 extern "C" {
 #else
-static inline void scope_block_end(const scope_token *token) { scope_end_if_begun(*token); }
+static inline void scope_block_end(const scope_token *token)
+{
+	scope_end_if_begun(*token);
+}
 
-#define SCOPE_BLOCK_(name, length) \
+#define SCOPE_BLOCK_(name, length)                                                                        \
 	const scope_token SCOPE_UNIQUE_(scope_block_) __attribute__((cleanup(scope_block_end), unused)) = \
 		scope_begin_if_enabled(name, length)
-#define SCOPE_HOT_BLOCK_(name, length) \
-	const struct scope_hot SCOPE_UNIQUE_(scope_hot_block_) \
-		__attribute__((cleanup(scope_hot_end_if_begun), unused)) = scope_hot_if_enabled(name, length)
+#define SCOPE_HOT_BLOCK_(name, length)                                     \
+	const struct scope_hot SCOPE_UNIQUE_(scope_hot_block_)             \
+		__attribute__((cleanup(scope_hot_end_if_begun), unused)) = \
+			scope_hot_if_enabled(name, length)
 #endif
 
 #define SCOPE_JOIN_AGAIN_(a, b) a##b
-#define SCOPE_JOIN_(a, b)       SCOPE_JOIN_AGAIN_(a, b)
-#define SCOPE_UNIQUE_(prefix)   SCOPE_JOIN_(prefix, __COUNTER__)
+#define SCOPE_JOIN_(a, b)	SCOPE_JOIN_AGAIN_(a, b)
+#define SCOPE_UNIQUE_(prefix)	SCOPE_JOIN_(prefix, __COUNTER__)
 
 /* A scope from here to the end of the block. Names are string literals, but for SCOPE_DYNAMIC's. */
 #define SCOPE(name) SCOPE_BLOCK_("" name "", sizeof("" name "") - 1)
@@ -194,7 +204,7 @@ static inline void scope_block_end(const scope_token *token) { scope_end_if_begu
 
 /* A scope from here to SCOPE_END(id), anywhere in the same thread. `id` is a variable of type scope_token. */
 #define SCOPE_BEGIN(id, name) ((void)((id) = scope_begin_if_enabled("" name "", sizeof("" name "") - 1)))
-#define SCOPE_END(id)         scope_end_if_begun(id)
+#define SCOPE_END(id)	      scope_end_if_begun(id)
 
 /* A point in time. */
 #define SCOPE_INSTANT(name) scope_instant_if_enabled("" name "", sizeof("" name "") - 1)
@@ -209,21 +219,30 @@ static inline int scope_init(const struct scope_options *options)
 	(void)options;
 	return 0;
 }
-static inline int scope_enabled(void) { return 0; }
+static inline int scope_enabled(void)
+{
+	return 0;
+}
 static inline scope_token scope_start(const char *name, size_t length)
 {
 	(void)name;
 	(void)length;
 	return 0;
 }
-static inline void scope_stop(scope_token token) { (void)token; }
+static inline void scope_stop(scope_token token)
+{
+	(void)token;
+}
 static inline void scope_hot_start(struct scope_hot *hot, const char *name, size_t length)
 {
 	(void)hot;
 	(void)name;
 	(void)length;
 }
-static inline void scope_hot_stop(const struct scope_hot *hot) { (void)hot; }
+static inline void scope_hot_stop(const struct scope_hot *hot)
+{
+	(void)hot;
+}
 static inline void scope_instant(const char *name, size_t length)
 {
 	(void)name;
@@ -235,15 +254,15 @@ static inline void scope_thread_name(const char *name, size_t length)
 	(void)length;
 }
 
-#define SCOPE_CHECK_(name)             ((void)sizeof("" name ""))
-#define SCOPE(name)                    SCOPE_CHECK_(name)
-#define SCOPE_FUNCTION()               ((void)sizeof(__func__))
+#define SCOPE_CHECK_(name)	       ((void)sizeof("" name ""))
+#define SCOPE(name)		       SCOPE_CHECK_(name)
+#define SCOPE_FUNCTION()	       ((void)sizeof(__func__))
 #define SCOPE_DYNAMIC(pointer, length) (0 ? (void)scope_start(pointer, length) : (void)0)
-#define SCOPE_HOT(name)                SCOPE_CHECK_(name)
-#define SCOPE_BEGIN(id, name)          ((void)((id) = sizeof("" name "") * 0))
-#define SCOPE_END(id)                  scope_stop(id)
-#define SCOPE_INSTANT(name)            SCOPE_CHECK_(name)
-#define SCOPE_THREAD_NAME(name)        SCOPE_CHECK_(name)
+#define SCOPE_HOT(name)		       SCOPE_CHECK_(name)
+#define SCOPE_BEGIN(id, name)	       ((void)((id) = sizeof("" name "") * 0))
+#define SCOPE_END(id)		       scope_stop(id)
+#define SCOPE_INSTANT(name)	       SCOPE_CHECK_(name)
+#define SCOPE_THREAD_NAME(name)	       SCOPE_CHECK_(name)
 
 #endif /* SCOPE_DISABLE */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Four threads record scopes; this program reads its own segment while they do, and checks that every scope came once, in
- * its thread's order. Built for another architecture than the tests', so it uses no test library.
+ * Four threads record scopes; this program reads its own segment while they do, and checks that every scope
+ * came once, in its thread's order. Built for another architecture than the tests', so it uses no test
+ * library.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -74,8 +75,10 @@ int main(void)
 		pthread_join(threads[i], NULL);
 	scope_reader_drain(reader, &events, 0);
 	counts = scope_reader_counts(reader);
-	ok = !seen.gaps && counts.delivered == counts.cursor && seen.kinds[SCOPE_KIND_THREAD_START] == THREADS &&
-	     seen.kinds[SCOPE_KIND_START] == THREADS * EACH && seen.kinds[SCOPE_KIND_STOP] == THREADS * EACH &&
+	ok = !seen.gaps && counts.delivered == counts.cursor &&
+	     seen.kinds[SCOPE_KIND_THREAD_START] == THREADS &&
+	     seen.kinds[SCOPE_KIND_START] == THREADS * EACH &&
+	     seen.kinds[SCOPE_KIND_STOP] == THREADS * EACH &&
 	     seen.kinds[SCOPE_KIND_CONTINUATION] == THREADS * EACH &&
 	     seen.kinds[SCOPE_KIND_COMPLETE] == THREADS * EACH;
 	printf("clock %u, cursor %llu, delivered %llu, gaps %llu\n", scope_reader_clock(reader),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two copies of libscope in one process: this program's own, and that of a plug-in which is loaded while a scope is open.
- * `copies PLUGIN`. Both must write to one segment, and the thread must start once in it. Prints what it found.
+ * Two copies of libscope in one process: this program's own, and that of a plug-in which is loaded while a
+ * scope is open. `copies PLUGIN`. Both must write to one segment, and the thread must start once in it.
+ * Prints what it found.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -84,8 +85,8 @@ int main(int argc, char **argv)
 	*(void **)&plugin_work = dlsym(plugin, "plugin_work");
 	plugin_work();
 	scope_reader_drain(reader, &events, 0);
-	printf("segments=%d thread_starts=%u records=%u names=%s\n", count_segments(), seen.thread_starts, seen.records,
-	       seen.names);
+	printf("segments=%d thread_starts=%u records=%u names=%s\n", count_segments(), seen.thread_starts,
+	       seen.records, seen.names);
 	scope_reader_close(reader);
 	return !(count_segments() == 1 && seen.thread_starts == 1 && seen.records == 9 &&
 		 strcmp(seen.names, "program plugin / after / / plugin / ") == 0);

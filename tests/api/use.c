@@ -13,7 +13,9 @@ static const char *counted(const char *name)
 static int with_returns(int value)
 {
 	SCOPE_FUNCTION();
+	/* clang-format off */
 	SCOPE("two on"); SCOPE("one line");
+	/* clang-format on */
 	if (value)
 		SCOPE_INSTANT("then");
 	else

@@ -12,7 +12,9 @@ struct thrown {
 template <typename T> T with_exception(T value)
 {
 	SCOPE_FUNCTION();
+	// clang-format off
 	SCOPE("two on"); SCOPE("one line");
+	// clang-format on
 	if (value)
 		throw thrown();
 	SCOPE_HOT("hot");
@@ -38,7 +40,10 @@ int main()
 	SCOPE_THREAD_NAME("main");
 	SCOPE_BEGIN(token, "begun");
 	SCOPE_DYNAMIC(name.data(), name.size());
-	auto lambda = [] { SCOPE_FUNCTION(); SCOPE_INSTANT("in a lambda"); };
+	auto lambda = [] {
+		SCOPE_FUNCTION();
+		SCOPE_INSTANT("in a lambda");
+	};
 	lambda();
 	SCOPE_END(token);
 	try {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Manual scopes only: `scopes THREADS COUNT [--wait-go]`. Each thread runs COUNT times outer > 2 middle > 3 inner each.
- * Prints "pid N" first, with --wait-go waits for a line on stdin then, and in the end prints what it truly did:
- * "truth outer=N middle=N inner=N threads=T".
+ * Manual scopes only: `scopes THREADS COUNT [--wait-go]`. Each thread runs COUNT times outer > 2 middle > 3
+ * inner each. Prints "pid N" first, with --wait-go waits for a line on stdin then, and in the end prints what
+ * it truly did: "truth outer=N middle=N inner=N threads=T".
  */
 #include <pthread.h>
 #include <stdbool.h>

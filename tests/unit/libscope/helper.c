@@ -86,7 +86,10 @@ void finish(struct log *log)
 	free(log->records);
 }
 
-struct scope_header *own_header(void) { return (struct scope_header *)scope_gate.segment; }
+struct scope_header *own_header(void)
+{
+	return (struct scope_header *)scope_gate.segment;
+}
 
 struct scope_control *own_control(void)
 {
@@ -104,7 +107,10 @@ struct scope_slot *own_slot(uint32_t ring, uint64_t claim)
 	return (struct scope_slot *)(own_ring(ring) + 1) + claim % own_header()->slots_per_ring;
 }
 
-uint64_t forge_claim(uint32_t ring) { return __atomic_fetch_add(&own_ring(ring)->write_cursor, 1, __ATOMIC_RELAXED); }
+uint64_t forge_claim(uint32_t ring)
+{
+	return __atomic_fetch_add(&own_ring(ring)->write_cursor, 1, __ATOMIC_RELAXED);
+}
 
 struct scope_record forge_record(uint32_t tid, uint64_t claim, const char *name)
 {
@@ -158,7 +164,10 @@ struct child start_child_by(fork_function how, child_body body)
 	return child;
 }
 
-struct child start_child(child_body body) { return start_child_by(fork, body); }
+struct child start_child(child_body body)
+{
+	return start_child_by(fork, body);
+}
 
 void step(int descriptor)
 {
@@ -177,7 +186,8 @@ void wait_step(int descriptor)
 
 	if (read(descriptor, &byte, 1) == 1)
 		return;
-	/* A broken pipe ends a child whose test has failed. It must not speak to Criterion, which would never answer. */
+	/* A broken pipe ends a child whose test has failed. It must not speak to Criterion, which would never
+	 * answer. */
 	if (in_child)
 		_exit(102);
 	cr_assert_fail("the child has gone");
@@ -210,7 +220,10 @@ void become_role(const char *role, int from_parent, int to_parent)
 
 static const char *role_wanted;
 
-static void become_wanted(int from_parent, int to_parent) { become_role(role_wanted, from_parent, to_parent); }
+static void become_wanted(int from_parent, int to_parent)
+{
+	become_role(role_wanted, from_parent, to_parent);
+}
 
 struct child start_role(const char *role)
 {

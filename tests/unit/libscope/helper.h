@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tests of libscope share. Purpose: real segments, of this process or of a child, read by the real reader, and a
- * log of what it delivers. Criterion runs each test in a process of its own, which has a fresh segment.
+ * What the tests of libscope share. Purpose: real segments, of this process or of a child, read by the real
+ * reader, and a log of what it delivers. Criterion runs each test in a process of its own, which has a fresh
+ * segment.
  */
 #ifndef TESTS_LIBSCOPE_HELPER_H
 #define TESTS_LIBSCOPE_HELPER_H
@@ -23,7 +24,7 @@ struct log_record {
 struct log {
 	struct scope_reader *reader;
 	struct log_record *records;
-	size_t count;   /* a test may start anew with 0 */
+	size_t count;	/* a test may start anew with 0 */
 	uint64_t total; /* all that was ever delivered */
 	size_t room;
 	uint64_t lapped;
@@ -34,7 +35,8 @@ struct log {
 	void *hook_context;
 };
 
-/* Replaces this process's segment, still unused, by one of these sizes; opens a reader of it and turns capture on. */
+/* Replaces this process's segment, still unused, by one of these sizes; opens a reader of it and turns
+ * capture on. */
 void start_capture(struct log *log, uint32_t rings, uint32_t slots);
 struct scope_reader_events log_events(struct log *log);
 int64_t drain(struct log *log);
@@ -72,8 +74,8 @@ void wait_step(int descriptor);
 int end_child(struct child *child, int signal);
 
 /*
- * Becomes this binary, run again as `role` (see roles.c) with the environment of this process: a real start, constructors
- * and all.
+ * Becomes this binary, run again as `role` (see roles.c) with the environment of this process: a real start,
+ * constructors and all.
  */
 void become_role(const char *role, int from_parent, int to_parent);
 struct child start_role(const char *role);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Claims that are not published, forged in this process's own segment: what a preempted or killed writer leaves. */
+/* Claims that are not published, forged in this process's own segment: what a preempted or killed writer
+ * leaves. */
 #include <string.h>
 #include <unistd.h>
 
@@ -118,8 +119,8 @@ Test(holes, a_hole_filled_during_the_drain_keeps_its_threads_order)
 }
 
 /*
- * A straggler of one lap ago has stored any subset of its words, with or without its stamp, over a record that was published
- * since. The reader must deliver the record as it was, or not at all.
+ * A straggler of one lap ago has stored any subset of its words, with or without its stamp, over a record
+ * that was published since. The reader must deliver the record as it was, or not at all.
  */
 Test(holes, no_mixture_with_a_straggler_is_ever_believed)
 {
@@ -148,7 +149,8 @@ Test(holes, no_mixture_with_a_straggler_is_ever_believed)
 		drain_and_check(&log);
 		if (log.count) {
 			cr_assert_eq(log.count, 1);
-			cr_assert_eq(memcmp(&log.records[0].record, &new, sizeof(new)), 0, "subset %x", subset);
+			cr_assert_eq(memcmp(&log.records[0].record, &new, sizeof(new)), 0, "subset %x",
+				     subset);
 			believed++;
 		} else {
 			refused++;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a reader must refuse: headers, positions, records and whole segments that a hostile or broken process shows it. */
+/* What a reader must refuse: headers, positions, records and whole segments that a hostile or broken process
+ * shows it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,13 +12,16 @@
 #include "helper.h"
 #include "validate.h"
 
-static struct scope_header valid_header(void) { return *own_header(); }
+static struct scope_header valid_header(void)
+{
+	return *own_header();
+}
 
-#define CHECK_REFUSED(field, value, error)                                                              \
-	do {                                                                                            \
-		struct scope_header forged = valid_header();                                            \
-		forged.field = (value);                                                                 \
-		cr_assert_eq(scope_validate_header(&forged, length), -(error), #field " = " #value);    \
+#define CHECK_REFUSED(field, value, error)                                                           \
+	do {                                                                                         \
+		struct scope_header forged = valid_header();                                         \
+		forged.field = (value);                                                              \
+		cr_assert_eq(scope_validate_header(&forged, length), -(error), #field " = " #value); \
 	} while (0)
 
 Test(hostile, every_forged_header_field_is_refused)
@@ -60,7 +64,8 @@ Test(hostile, every_forged_header_field_is_refused)
 
 Test(hostile, positions_that_do_not_add_up_are_refused)
 {
-	struct scope_position good = {.next = 100, .lost = 10, .written_off = 5, .hole_count = 2, .hole = {7, 99}};
+	struct scope_position good = {
+		.next = 100, .lost = 10, .written_off = 5, .hole_count = 2, .hole = {7, 99}};
 	struct scope_position bad;
 
 	cr_assert(scope_validate_position(&good, 100));
@@ -123,10 +128,13 @@ Test(hostile, a_cursor_that_jumps_or_steps_back_does_no_harm)
 	start_capture(&log, 1, 64);
 	ring = own_ring(0);
 	SCOPE_INSTANT("one");
+	forge_claim(0);
 	drain_and_check(&log);
 	ring->write_cursor = 0;
 	drain_and_check(&log);
 	cr_assert_eq(log.count, 2);
+	cr_assert_eq(scope_reader_counts(log.reader).holes, 1, "not lost by a lap backwards");
+	cr_assert_eq(scope_reader_counts(log.reader).backlog, 0);
 	ring->write_cursor = UINT64_MAX - 1;
 	drain_and_check(&log);
 	ring->write_cursor = 1;
@@ -204,10 +212,22 @@ static void check_forgery(struct forgery wanted, int error)
 	cr_assert_eq(end_child(&child, 0), 0);
 }
 
-static void of_version_2(struct scope_header *header) { header->abi_major = 2; }
-static void of_129_rings(struct scope_header *header) { header->ring_count = 129; }
-static void of_another_process(struct scope_header *header) { header->pid = 1; }
-static void of_another_time(struct scope_header *header) { header->process_start = 1; }
+static void of_version_2(struct scope_header *header)
+{
+	header->abi_major = 2;
+}
+static void of_129_rings(struct scope_header *header)
+{
+	header->ring_count = 129;
+}
+static void of_another_process(struct scope_header *header)
+{
+	header->pid = 1;
+}
+static void of_another_time(struct scope_header *header)
+{
+	header->process_start = 1;
+}
 
 Test(hostile, forged_segments_are_refused_with_the_reason)
 {

@@ -66,8 +66,8 @@ static void check_spread(uint32_t rings, uint32_t first, uint32_t step_size)
 		hits[ring]++;
 	}
 	for (uint32_t i = 0; i < rings; i++)
-		cr_assert(hits[i] <= 2 * SHARE && hits[i] >= SHARE / 2, "%u rings, ids from %u by %u: %u on ring %u",
-			  rings, first, step_size, hits[i], i);
+		cr_assert(hits[i] <= 2 * SHARE && hits[i] >= SHARE / 2,
+			  "%u rings, ids from %u by %u: %u on ring %u", rings, first, step_size, hits[i], i);
 }
 
 Test(layout, thread_ids_in_runs_and_in_fours_spread_over_any_number_of_rings)

@@ -23,7 +23,10 @@ static struct log open_log(pid_t pid)
 	return log;
 }
 
-static bool reader_gone(void *reader) { return scope_reader_gone(reader); }
+static bool reader_gone(void *reader)
+{
+	return scope_reader_gone(reader);
+}
 
 /* ---- start ---- */
 
@@ -62,7 +65,8 @@ Test(life, without_it_nothing_is_recorded)
 	end_child(&child, 0);
 }
 
-static void check_environment(const char *rings, const char *slots, uint32_t expected_rings, uint32_t expected_slots)
+static void check_environment(const char *rings, const char *slots, uint32_t expected_rings,
+			      uint32_t expected_slots)
 {
 	char environ_path[64], command[256];
 	struct scope_header header;
@@ -85,7 +89,8 @@ static void check_environment(const char *rings, const char *slots, uint32_t exp
 
 			snprintf(environ_path, sizeof(environ_path), "/proc/%d/mem", (int)child.pid);
 			memory = open(environ_path, O_RDONLY);
-			cr_assert_eq(pread(memory, &header, sizeof(header), (off_t)start), (ssize_t)sizeof(header));
+			cr_assert_eq(pread(memory, &header, sizeof(header), (off_t)start),
+				     (ssize_t)sizeof(header));
 			close(memory);
 		}
 	}
@@ -161,7 +166,7 @@ static void check_unmeasured(int resource, rlim_t limit)
 Test(life, without_memory_for_the_segment_the_program_goes_on)
 {
 	check_unmeasured(RLIMIT_FSIZE, 1 << 20); /* would be SIGXFSZ */
-#ifndef __SANITIZE_ADDRESS__ /* which itself needs more than that */
+#ifndef __SANITIZE_ADDRESS__			 /* which itself needs more than that */
 	setenv("SCOPE_RINGS", "128", 1);
 	setenv("SCOPE_SLOTS", "4194304", 1);
 	check_unmeasured(RLIMIT_AS, 1ul << 32);
@@ -222,7 +227,10 @@ static void forked_child(int from_parent, int to_parent)
 	wait_step(from_parent);
 }
 
-static pid_t fork_by_clone(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); }
+static pid_t fork_by_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
 
 static void check_fork(fork_function how, struct log *parent)
 {
@@ -252,7 +260,8 @@ static void check_fork(fork_function how, struct log *parent)
 	parent->count = 0;
 	drain_and_check(parent);
 	for (size_t i = 0; i < parent->count; i++)
-		cr_assert_eq(parent->records[i].record.tid, (uint32_t)getpid(), "the child wrote to its parent");
+		cr_assert_eq(parent->records[i].record.tid, (uint32_t)getpid(),
+			     "the child wrote to its parent");
 	cr_assert_eq(parent->records[parent->count - 1].record.kind, SCOPE_KIND_STOP);
 	cr_assert_eq(parent->records[parent->count - 2].record.scope_id,
 		     parent->records[parent->count - 1].record.scope_id);
@@ -373,7 +382,10 @@ Test(life, a_program_that_closes_every_descriptor_is_found)
 	check_child_is_readable(&child, child.pid);
 }
 
-static pid_t fork_into_pid_namespace(void) { return (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_NEWPID, 0, 0, 0, 0); }
+static pid_t fork_into_pid_namespace(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_NEWPID, 0, 0, 0, 0);
+}
 
 Test(life, a_program_in_another_pid_namespace_is_found)
 {

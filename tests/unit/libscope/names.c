@@ -8,7 +8,8 @@
 
 enum { LONGEST = 1024 };
 
-/* A name that ends where readable memory ends, and begins where it begins if it is a page long: no byte beside it. */
+/* A name that ends where readable memory ends, and begins where it begins if it is a page long: no byte
+ * beside it. */
 static char *guarded_page(size_t *size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -22,7 +23,8 @@ static char *guarded_page(size_t *size)
 	return at + page;
 }
 
-/* The record at `index` of the log with its continuations is `name` and fills the log from there to its end. */
+/* The record at `index` of the log with its continuations is `name` and fills the log from there to its end.
+ */
 static void check_name(const struct log *log, size_t index, uint8_t kind, const char *name, size_t length)
 {
 	const struct scope_record *first = &log->records[index].record;
@@ -133,16 +135,20 @@ Test(names, longer_names_are_cut_at_1024_bytes)
 	finish(&log);
 }
 
-static void a_function(void) { SCOPE_FUNCTION(); }
+static void a_function(void)
+{
+	SCOPE_FUNCTION();
+}
 
 Test(names, macros_name_what_they_say)
 {
-	static const char *const expected[] = {"",    "thread", "block", "a \"name\"\n%s", "point", "begun",
-					       "", "a_function", "",   "hot",     "",      "renamed"};
-	static const uint8_t kinds[] = {SCOPE_KIND_THREAD_START, SCOPE_KIND_THREAD_NAME, SCOPE_KIND_START,
-					SCOPE_KIND_START,        SCOPE_KIND_INSTANT,     SCOPE_KIND_START,
-					SCOPE_KIND_STOP,         SCOPE_KIND_START,       SCOPE_KIND_STOP,
-					SCOPE_KIND_COMPLETE,     SCOPE_KIND_STOP,        SCOPE_KIND_THREAD_NAME};
+	static const char *const expected[] = {"",	"thread", "block", "a \"name\"\n%s",
+					       "point", "begun",  "",	   "a_function",
+					       "",	"hot",	  "",	   "renamed"};
+	static const uint8_t kinds[] = {
+		SCOPE_KIND_THREAD_START, SCOPE_KIND_THREAD_NAME, SCOPE_KIND_START, SCOPE_KIND_START,
+		SCOPE_KIND_INSTANT,	 SCOPE_KIND_START,	 SCOPE_KIND_STOP,  SCOPE_KIND_START,
+		SCOPE_KIND_STOP,	 SCOPE_KIND_COMPLETE,	 SCOPE_KIND_STOP,  SCOPE_KIND_THREAD_NAME};
 	struct log log;
 
 	SCOPE_THREAD_NAME("thread");
@@ -168,7 +174,8 @@ Test(names, macros_name_what_they_say)
 		cr_assert_eq(log.records[i].record.kind, kinds[i]);
 		cr_assert(name_is(&log.records[i].record, expected[i]), "record %zu", i);
 	}
-	cr_assert(log.records[10].record.kind == SCOPE_KIND_STOP && log.records[11].record.kind == SCOPE_KIND_STOP);
+	cr_assert(log.records[10].record.kind == SCOPE_KIND_STOP &&
+		  log.records[11].record.kind == SCOPE_KIND_STOP);
 	cr_assert_eq(log.records[10].record.scope_id, log.records[3].record.scope_id);
 	cr_assert_eq(log.records[11].record.scope_id, log.records[2].record.scope_id);
 	cr_assert(name_is(&log.records[12].record, "renamed"));

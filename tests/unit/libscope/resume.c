@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Readers that are killed and followed by others: nothing lost, nothing repeated. The readers write each record to a file
- * as it comes, with its ring and claim; a reader passes over the one record that its predecessor wrote and could not take.
+ * Readers that are killed and followed by others: nothing lost, nothing repeated. The readers write each
+ * record to a file as it comes, with its ring and claim; a reader passes over the one record that its
+ * predecessor wrote and could not take.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,7 +38,8 @@ static int file;
 static int keep(void *context, uint32_t ring, const struct scope_record *record)
 {
 	struct consumer *consumer = context;
-	struct entry entry = {.ring = ring, .claim = scope_reader_claim(consumer->reader), .tid = record->tid};
+	struct entry entry = {
+		.ring = ring, .claim = scope_reader_claim(consumer->reader), .tid = record->tid};
 
 	if (record->kind != SCOPE_KIND_INSTANT)
 		entry.number = UINT64_MAX;
@@ -67,8 +69,9 @@ static void run_reader(int from_parent, int to_parent)
 	if (!consumer.reader || fstat(file, &status) != 0)
 		_exit(1);
 	if (status.st_size)
-		consumer.has_last = pread(file, &consumer.last, sizeof(consumer.last),
-					  status.st_size - (off_t)sizeof(consumer.last)) == sizeof(consumer.last);
+		consumer.has_last =
+			pread(file, &consumer.last, sizeof(consumer.last),
+			      status.st_size - (off_t)sizeof(consumer.last)) == sizeof(consumer.last);
 	scope_reader_capture(consumer.reader, LONG_CAPTURE_NS);
 	step(to_parent);
 	for (;;)
@@ -108,7 +111,10 @@ static void *write_numbers(void *argument)
 	return NULL;
 }
 
-static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
+static void pause_ns(long ns)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
 
 struct tally {
 	uint64_t tid[WRITERS];

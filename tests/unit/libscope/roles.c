@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What this binary does when a test runs it again: all of it before main, so that Criterion does not begin. */
+/* What this binary does when a test runs it again: all of it before main, so that Criterion does not begin.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -45,10 +45,11 @@ Test(threads, each_thread_starts_once_and_first)
 		for (size_t j = 0; j < i; j++)
 			place += log.records[j].record.tid == record->tid;
 		for (size_t j = 0; j < log.count; j++)
-			before += log.records[j].record.tid == record->tid && log.records[j].ring != log.records[i].ring;
+			before += log.records[j].record.tid == record->tid &&
+				  log.records[j].ring != log.records[i].ring;
 		cr_assert_eq(before, 0, "a thread on two rings");
 		cr_assert_eq(log.records[i].ring, scope_ring_of(record->tid, 3));
-		cr_assert_eq(record->kind, place == 0   ? SCOPE_KIND_THREAD_START
+		cr_assert_eq(record->kind, place == 0	? SCOPE_KIND_THREAD_START
 					   : place == 1 ? SCOPE_KIND_START
 							: SCOPE_KIND_STOP);
 	}
@@ -101,8 +102,8 @@ static uint64_t check_numbers(const struct log *log, bool whole)
 		of->tid = record->tid;
 		cr_assert_eq(record->name_length, sizeof(number));
 		memcpy(&number, record->name, sizeof(number));
-		cr_assert(whole ? number == of->next : number >= of->next, "thread %u: %llu after %llu", of->tid,
-			  (unsigned long long)number, (unsigned long long)of->next);
+		cr_assert(whole ? number == of->next : number >= of->next, "thread %u: %llu after %llu",
+			  of->tid, (unsigned long long)number, (unsigned long long)of->next);
 		cr_assert(number < EACH);
 		of->next = number + 1;
 		numbers++;
@@ -161,9 +162,15 @@ static void check_drained_meanwhile(uint32_t slots, bool whole)
 	finish(&log);
 }
 
-Test(threads, drained_while_they_write_each_event_is_delivered_once) { check_drained_meanwhile(131072, true); }
+Test(threads, drained_while_they_write_each_event_is_delivered_once)
+{
+	check_drained_meanwhile(131072, true);
+}
 
-Test(threads, drained_while_they_lap_the_losses_are_exact_and_nothing_is_torn) { check_drained_meanwhile(64, false); }
+Test(threads, drained_while_they_lap_the_losses_are_exact_and_nothing_is_torn)
+{
+	check_drained_meanwhile(64, false);
+}
 
 Test(threads, nothing_is_written_while_nobody_records)
 {
@@ -246,7 +253,8 @@ static void *be_interrupted(void *argument)
 	return NULL;
 }
 
-/* Every scope that was started was stopped once, by its own thread. A handler's records may overtake what it interrupted. */
+/* Every scope that was started was stopped once, by its own thread. A handler's records may overtake what it
+ * interrupted. */
 static void check_balance(const struct log *log)
 {
 	uint32_t *started = calloc(131072, sizeof(*started)), *stopped = calloc(131072, sizeof(*stopped));
