@@ -114,7 +114,7 @@ $(O)/obj/loader/%.o: loader/%.c
 
 # Only these see generated headers.
 $(O)/obj/loader/probe/object.o: $(O)/gen/scopetrace.skel.h
-$(O)/obj/loader/sink/perfetto.o: $(O)/gen/perfetto.pb-c.h
+$(patsubst %.c,$(O)/obj/%.o,$(wildcard loader/sink/perfetto*.c)): $(O)/gen/perfetto.pb-c.h
 
 $(O)/gen/perfetto.pb-c.c $(O)/gen/perfetto.pb-c.h &: loader/sink/perfetto.proto
 	$(call say,PROTOC)
@@ -209,14 +209,21 @@ $(O)/targets/%: tests/targets/%.cpp $(O)/libscope.a
 .PHONY: targets
 targets: $(target_programs) $(nop5_targets)
 
+include tests/proofs.mk
+
 # The tests alone, for one who has set up and built: everything `make check` runs.
 .PHONY: test
-test: all static targets unit $(O)/scopetrace-arm64.bpf.o
+test: all static targets unit proofs $(O)/scopetrace-arm64.bpf.o
 	$(Q)O=$(O) tests/run.sh
 
 .PHONY: check
 check: deps
 	$(Q)$(MAKE) --no-print-directory test
+
+# The same at full length, and what takes minutes: tests that know SCOPETRACE_LONG enlarge themselves.
+.PHONY: check-long
+check-long: deps
+	$(Q)SCOPETRACE_LONG=1 TEST_TIMEOUT=3600 $(MAKE) --no-print-directory test
 
 # ---- benchmarks: each prints JSON lines ------------------------------------------------------------------------------
 $(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a timeline.a base.a reader.a) \
@@ -232,24 +239,134 @@ $(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,timeline.a b
 # A program that uses libscope: with the archive, and with the shared object, whose scopes cost a call through the PLT.
 scope_cost_flags := -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -Ilibscope -Ilibscope/include
 
-$(O)/bench/scope_cost: bench/scope_cost.c $(O)/lib/reader.a $(O)/libscope.a
+$(O)/bench/scope_cost $(O)/bench/scope_rings: $(O)/bench/%: bench/%.c bench/scope_harness.c bench/scope_harness.h \
+		$(O)/lib/reader.a $(O)/libscope.a
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(scope_cost_flags) $(filter-out %.h,$^) -pthread -o $@
+
+$(O)/bench/scope_cost_shared: bench/scope_cost.c bench/scope_harness.c bench/scope_harness.h $(O)/lib/reader.a $(O)/libscope.so
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(scope_cost_flags) -DSCOPE_COST_SHARED $(filter %.c %.a,$^) -L$(O) -lscope -Wl,-rpath,'$$ORIGIN/..' -pthread -o $@
+
+# The other process of segment_throughput, and the reader that the loader has.
+$(O)/bench/segment_writer: bench/segment_writer.c $(O)/libscope.a
 	$(call say,BENCH)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(scope_cost_flags) $^ -pthread -o $@
 
-$(O)/bench/scope_cost_shared: bench/scope_cost.c $(O)/lib/reader.a $(O)/libscope.so
+$(O)/bench/segment_throughput: bench/segment_throughput.c $(addprefix $(O)/lib/,command.a source.a timeline.a base.a reader.a) \
+		$(O)/bench/segment_writer $(O)/scopetrace
+	$(call say,BENCH)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+# Watches itself, so it is linked with both sides of libscope.
+$(O)/bench/clock_error: bench/clock_error.c $(addprefix $(O)/lib/,source.a timeline.a base.a reader.a) $(O)/libscope.a \
+		$(O)/scopetrace $(O)/targets/calls $(if $(filter x86_64,$(ARCH)),$(O)/targets/calls.nop5)
 	$(call say,BENCH)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(scope_cost_flags) $(filter-out %.so,$^) -L$(O) -lscope -Wl,-rpath,'$$ORIGIN/..' -pthread -o $@
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+# The same scope under the packaged recorders; one that is not installed is told as skipped.
+peer_flags          := -std=gnu11 -O2 -g -D_GNU_SOURCE -Ilibscope/include -Ibench/peers
+peer_names          := empty libscope uftrace $(if $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h),usdt) \
+	$(if $(shell $(PKG_CONFIG) --exists lttng-ust 2>/dev/null && echo yes),lttng)
+peer_flags_libscope := -DPEER_LIBSCOPE
+peer_libs_libscope  := $(O)/libscope.a -pthread
+peer_flags_uftrace  := -DPEER_UFTRACE -pg
+peer_flags_usdt     := -DPEER_USDT
+peer_flags_lttng    := -DPEER_LTTNG
+peer_libs_lttng     := -llttng-ust -ldl
+
+$(O)/bench/peers/scope_%: bench/peers/scope_loop.c bench/peers/lttng_scope.h $(O)/libscope.a
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(peer_flags) $(peer_flags_$*) $< $(peer_libs_$*) -o $@
 
 $(O)/bench/%_target: bench/%_target.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O2 -g $< -o $@
 
+$(O)/bench/%_target.pg: bench/%_target.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O2 -g -pg $< -o $@
+
 $(O)/bench/%_target.nop5: bench/%_target.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O2 -g $(nop5_flags) -c $< -o $@.o
 	$(Q)$(CC) -no-pie $@.o -o $@
+
+# ---- installing ------------------------------------------------------------------------------------------------------
+# DESTDIR=... stages for a package. `install-libscope` installs the library alone, which needs nothing but a C compiler.
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+# Of scope.py. No interpreter looks here by itself: the .pc file tells it as `pythondir`.
+PYTHONDIR  ?= $(PREFIX)/share/libscope
+
+so_version := 1.1.0
+man_pages   = $(wildcard man/*.[1-9])
+man_of_lib  = $(wildcard man/*.3)
+install_man = for page in $(1); do install -Dm644 $$page $(DESTDIR)$(MANDIR)/man$${page\#\#*.}/$${page\#\#*/} || exit 1; done
+
+.PHONY: install install-libscope uninstall
+install-libscope: $(O)/libscope.a $(O)/libscope.so
+	$(call say,INSTALL)
+	$(Q)install -Dm644 -t $(DESTDIR)$(INCLUDEDIR) libscope/include/scope.h libscope/include/scope.hpp
+	$(Q)install -Dm644 -t $(DESTDIR)$(LIBDIR) $(O)/libscope.a
+	$(Q)install -Dm755 $(O)/libscope.so $(DESTDIR)$(LIBDIR)/libscope.so.$(so_version)
+	$(Q)ln -sf libscope.so.$(so_version) $(DESTDIR)$(LIBDIR)/libscope.so.1
+	$(Q)ln -sf libscope.so.1 $(DESTDIR)$(LIBDIR)/libscope.so
+	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@PYTHONDIR@|$(PYTHONDIR)|' \
+		-e 's|@VERSION@|$(so_version)|' libscope/libscope.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libscope.pc
+	$(Q)install -Dm644 -t $(DESTDIR)$(PYTHONDIR) libscope/scope.py
+	$(Q)$(call install_man,$(man_of_lib))
+
+install: $(O)/scopetrace install-libscope
+	$(Q)install -Dm755 -t $(DESTDIR)$(BINDIR) $(O)/scopetrace
+	$(Q)$(call install_man,$(filter-out $(man_of_lib),$(man_pages)))
+
+# What install puts there, and nothing else; folders stay if anything is in them.
+uninstall:
+	$(Q)rm -f $(DESTDIR)$(BINDIR)/scopetrace $(addprefix $(DESTDIR)$(INCLUDEDIR)/,scope.h scope.hpp) \
+		$(addprefix $(DESTDIR)$(LIBDIR)/,libscope.a libscope.so libscope.so.1 libscope.so.$(so_version) \
+		pkgconfig/libscope.pc) $(DESTDIR)$(PYTHONDIR)/scope.py \
+		$(foreach page,$(man_pages),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+	$(Q)rmdir --ignore-fail-on-non-empty $(wildcard $(DESTDIR)$(PYTHONDIR)) 2>/dev/null || true
+
+# The library as one source file and its headers, for those who drop sources into another build.
+.PHONY: single
+single: $(O)/single/scope_single.c
+
+$(O)/single/scope_single.c: libscope/single.sh $(wildcard libscope/*.[ch]) $(wildcard libscope/include/*)
+	$(call say,SINGLE)
+	$(Q)libscope/single.sh $(@D)
+
+# The self-test of the library on Windows, built with mingw-w64 and run under wine.
+.PHONY: wine
+wine:
+	$(Q)tests/api/windows.sh --wine
+
+# The long table of segment_throughput: make bench THROUGHPUT=-T.
+bench_names := traced_call scope_cost scope_cost_shared scope_rings clock_error segment_throughput
+.PHONY: bench
+bench: all $(addprefix $(O)/bench/,$(bench_names))
+	$(Q)$(O)/bench/traced_call
+	$(Q)$(O)/bench/scope_cost
+	$(Q)$(O)/bench/scope_cost_shared
+	$(Q)$(O)/bench/scope_rings
+	$(Q)$(O)/bench/clock_error
+	$(Q)$(O)/bench/segment_throughput $(THROUGHPUT)
+	$(Q)$(O)/bench/segment_throughput -l $(THROUGHPUT)
+
+.PHONY: bench-peers
+bench-peers: all $(addprefix $(O)/bench/peers/scope_,$(peer_names)) $(O)/bench/traced_call $(O)/bench/traced_call_target.pg
+	$(Q)python3 bench/peers/traced_call.py --build $(O)
+	$(Q)python3 bench/peers/scope_peers.py --build $(O)
 
 # ---- leaving nothing -------------------------------------------------------------------------------------------------
 .PHONY: clean

@@ -10,7 +10,7 @@
 
 /* The recorder that launched us looks for the segment each millisecond; if it has died, we do not wait long
  * for it. */
-#define READER_WAIT_NS	1000000000ull
+#define READER_WAIT_NS	200000000ull
 #define READER_PAUSE_NS 100000ull
 
 static bool is_ours(const void *address, uint64_t size)
@@ -20,14 +20,14 @@ static bool is_ours(const void *address, uint64_t size)
 	/* Acquire: pairs with the release in scope_attach_create; what it publishes is complete. */
 	return size >= sizeof(*header) && __atomic_load_n(&header->magic, __ATOMIC_ACQUIRE) == SCOPE_MAGIC &&
 	       header->abi_major == SCOPE_ABI_MAJOR && header->slot_size == sizeof(struct scope_slot) &&
-	       header->segment_size == size && header->pid == platform_pid() &&
-	       header->process_start == platform_process_start();
+	       header->segment_size == size && header->pid == scope_platform_pid() &&
+	       header->process_start == scope_platform_process_start();
 }
 
 bool scope_attach_adopt(struct scope_attachment *attachment)
 {
 	attachment->descriptor = -1;
-	attachment->header = platform_find(is_ours);
+	attachment->header = scope_platform_find(is_ours);
 	if (!attachment->header)
 		return false;
 	__atomic_fetch_add(&attachment->header->copies, 1, __ATOMIC_RELAXED);
@@ -53,8 +53,8 @@ static void fill_header(struct scope_header *header, const struct scope_config *
 	header->threads_size = layout->threads_size;
 	header->rings_offset = layout->rings_offset;
 	header->ring_size = layout->ring_size;
-	header->process_start = platform_process_start();
-	header->pid = platform_pid();
+	header->process_start = scope_platform_process_start();
+	header->pid = scope_platform_pid();
 	header->library_version = SCOPE_VERSION;
 	header->copies = 1;
 }
@@ -63,21 +63,22 @@ int scope_attach_create(struct scope_attachment *attachment, const struct scope_
 			uint32_t generation)
 {
 	struct scope_layout layout = scope_layout(config->rings, config->slots_per_ring);
-	int descriptor = platform_create(layout.segment_size);
+	int descriptor = scope_platform_create(layout.segment_size);
 	struct scope_header *header;
 
 	if (descriptor < 0)
 		return descriptor;
-	header = platform_map(descriptor, layout.segment_size);
+	header = scope_platform_map(descriptor, layout.segment_size);
 	if (!header) {
-		platform_close(descriptor, NULL);
+		scope_platform_close(descriptor, NULL);
 		return -ENOMEM;
 	}
 	fill_header(header, config, &layout);
 	header->generation = generation;
 	if (config->capture_pid == SCOPE_CAPTURE_ANY || config->capture_pid == header->pid)
 		scope_control_of(header)->capture_until =
-			(clock_ticks(config->clock) + clock_ticks_of_ns(config->clock, CAPTURE_AT_START_NS)) &
+			(clock_ticks(config->clock) +
+			 scope_clock_ticks_of_ns(config->clock, CAPTURE_AT_START_NS)) &
 			~(uint64_t)SCOPE_EPOCH_MASK;
 	/* Release: pairs with the acquire loads of another copy (is_ours) and of the reader. */
 	__atomic_store_n(&header->magic, SCOPE_MAGIC, __ATOMIC_RELEASE);
@@ -93,12 +94,12 @@ void scope_attach_wait_for_reader(struct scope_header *header)
 
 	while (!(__atomic_load_n(capture_until, __ATOMIC_RELAXED) & SCOPE_EPOCH_MASK) &&
 	       clock_monotonic_ns() < end)
-		platform_pause(READER_PAUSE_NS);
+		scope_platform_pause(READER_PAUSE_NS);
 }
 
 void scope_attach_discard(struct scope_attachment *attachment)
 {
 	__atomic_store_n(&attachment->header->magic, 0, __ATOMIC_RELEASE);
-	platform_close(attachment->descriptor, attachment->header);
-	platform_unmap(attachment->header, attachment->header->segment_size);
+	scope_platform_close(attachment->descriptor, attachment->header);
+	scope_platform_unmap(attachment->header, attachment->header->segment_size);
 }

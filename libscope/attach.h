@@ -35,7 +35,7 @@ static inline struct scope_ring *scope_ring_at(struct scope_header *header, uint
 }
 
 /*
- * Returns when a reader has turned capture on, or after a second. For a process that a recorder launched: it
+ * Returns when a reader has turned capture on, or after 200 ms. For a process that a recorder launched: it
  * may be over before anybody has found its segment, which ends with it.
  */
 void scope_attach_wait_for_reader(struct scope_header *header);

@@ -12,9 +12,8 @@ struct rate {
 /* Watches the raw counter for CHECK_NS. False if it ever steps back. */
 static bool measure(struct rate *rate)
 {
-	uint64_t start_ns = clock_monotonic_ns();
-	uint64_t start = clock_raw(), last = start;
-	uint64_t now_ns;
+	struct clock_moment start = clock_moment(CLOCK_RAW_KIND), end;
+	uint64_t last = start.ticks;
 
 	do {
 		uint64_t now = clock_raw();
@@ -22,11 +21,11 @@ static bool measure(struct rate *rate)
 		if (now < last)
 			return false;
 		last = now;
-		now_ns = clock_monotonic_ns();
-	} while (now_ns - start_ns < CHECK_NS);
-	rate->ticks = last - start;
-	rate->ns = now_ns - start_ns;
-	return true;
+	} while (clock_monotonic_ns() - start.ns < CHECK_NS);
+	end = clock_moment(CLOCK_RAW_KIND);
+	rate->ticks = end.ticks - start.ticks;
+	rate->ns = end.ns - start.ns;
+	return end.ticks >= last;
 }
 
 /* It runs forward, at no less than 1 MHz and no more than 10 GHz. */
@@ -41,20 +40,20 @@ static bool raw_sound(void)
 {
 	switch (CLOCK_RAW_KIND) {
 	case SCOPE_CLOCK_TSC:
-		return clock_tsc_sound();
+		return scope_clock_tsc_sound();
 	case SCOPE_CLOCK_CNTVCT:
-		return clock_cntvct_sound();
+		return scope_clock_cntvct_sound();
 	default:
 		return false;
 	}
 }
 
-uint32_t clock_choose(bool system_clock)
+uint32_t scope_clock_choose(bool system_clock)
 {
 	return !system_clock && raw_sound() && self_check() ? CLOCK_RAW_KIND : SCOPE_CLOCK_MONOTONIC;
 }
 
-uint64_t clock_ticks_of_ns(uint32_t clock, uint64_t ns)
+uint64_t scope_clock_ticks_of_ns(uint32_t clock, uint64_t ns)
 {
 	struct rate rate;
 

@@ -9,9 +9,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
+#include "platform.h"
 #include "segment.h"
+
+#ifndef SCOPE_PLATFORM_WINDOWS
+#include <time.h>
+#endif
 
 /*
  * CLOCK_RAW_KIND: what the raw counter is, or CLOCK_MONOTONIC's id where there is none; clock_raw reads it,
@@ -42,10 +46,14 @@ static inline uint64_t clock_raw(void)
 
 static inline uint64_t clock_monotonic_ns(void)
 {
+#ifdef SCOPE_PLATFORM_WINDOWS
+	return scope_platform_monotonic_ns();
+#else
 	struct timespec now = {0, 0};
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
 }
 
 static inline uint64_t clock_ticks(uint32_t clock)
@@ -55,15 +63,41 @@ static inline uint64_t clock_ticks(uint32_t clock)
 		       : clock_monotonic_ns();
 }
 
+/* A clock and CLOCK_MONOTONIC, read at once. */
+struct clock_moment {
+	uint64_t ticks;
+	uint64_t ns;
+};
+
+/* The narrowest of a few readings: one in whose middle the thread was preempted is of no moment at all. */
+static inline struct clock_moment clock_moment(uint32_t clock)
+{
+	struct clock_moment moment = {0, 0};
+	uint64_t narrowest = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before = clock_monotonic_ns();
+		uint64_t ticks = clock_ticks(clock);
+		uint64_t width = clock_monotonic_ns() - before;
+
+		if (width < narrowest) {
+			narrowest = width;
+			moment.ticks = ticks;
+			moment.ns = before + width / 2;
+		}
+	}
+	return moment;
+}
+
 /* Whether the raw counter of this machine may be used: clock_tsc.c and clock_cntvct.c. */
-bool clock_tsc_sound(void);
-bool clock_cntvct_sound(void);
+bool scope_clock_tsc_sound(void);
+bool scope_clock_cntvct_sound(void);
 
 /* The clock (enum scope_clock) that the records of this process shall carry. Takes some 20 us where it has to
  * look. */
-uint32_t clock_choose(bool system_clock);
+uint32_t scope_clock_choose(bool system_clock);
 
 /* `ns` in ticks of `clock`, to about a percent. Takes some 20 us for a raw counter. */
-uint64_t clock_ticks_of_ns(uint32_t clock, uint64_t ns);
+uint64_t scope_clock_ticks_of_ns(uint32_t clock, uint64_t ns);
 
 #endif

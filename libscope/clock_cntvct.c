@@ -4,15 +4,15 @@
 
 #if defined(__aarch64__)
 /* The virtual counter is architectural; another clock source means that the kernel found a fault in it. */
-bool clock_cntvct_sound(void)
+bool scope_clock_cntvct_sound(void)
 {
 	static const char *const sources[] = {"arch_sys_counter", NULL};
 
-	return platform_clocksource_is(sources);
+	return scope_platform_clocksource_is(sources);
 }
 
 #else
-bool clock_cntvct_sound(void)
+bool scope_clock_cntvct_sound(void)
 {
 	return false;
 }

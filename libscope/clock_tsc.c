@@ -18,15 +18,15 @@ static bool invariant(void)
  * all processors to be equal. kvm-clock and the Hyper-V page are scaled counters, and stand even where the
  * guest calls its TSC unstable.
  */
-bool clock_tsc_sound(void)
+bool scope_clock_tsc_sound(void)
 {
 	static const char *const sources[] = {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", NULL};
 
-	return invariant() && platform_counter_allowed() && platform_clocksource_is(sources);
+	return invariant() && scope_platform_counter_allowed() && scope_platform_clocksource_is(sources);
 }
 
 #else
-bool clock_tsc_sound(void)
+bool scope_clock_tsc_sound(void)
 {
 	return false;
 }

@@ -300,15 +300,20 @@ static bool belongs(const struct scope_header *header, const struct identity *id
 	       (!header->process_start || !identity->start || header->process_start == identity->start);
 }
 
+static int open_candidate(const struct candidate *candidate)
+{
+	int descriptor = open_by_descriptor(candidate);
+
+	return descriptor < 0 ? open_by_mapping(candidate) : descriptor;
+}
+
 static int visit_for_open(void *context, const struct candidate *candidate)
 {
 	struct search *search = context;
 	struct scope_found *found = search->found;
-	int descriptor = open_by_descriptor(candidate);
+	int descriptor = open_candidate(candidate);
 	int err;
 
-	if (descriptor < 0)
-		descriptor = open_by_mapping(candidate);
 	err = descriptor < 0 ? descriptor : read_header(descriptor, &found->header);
 	if (err == 0 && belongs(&found->header, &search->identity)) {
 		found->descriptor = descriptor;
@@ -319,6 +324,31 @@ static int visit_for_open(void *context, const struct candidate *candidate)
 		close(descriptor);
 	if (err && err != -ENOENT && search->err != -EAGAIN)
 		search->err = err == -EPERM ? -EACCES : err;
+	return 0;
+}
+
+/* Only of a version that we refuse is there something to tell. */
+static int visit_for_version(void *context, const struct candidate *candidate)
+{
+	int descriptor = open_candidate(candidate);
+	int result;
+
+	if (descriptor < 0)
+		return 0;
+	result = read_header(descriptor, context) == -EPROTO;
+	close(descriptor);
+	return result;
+}
+
+int scope_find_version(pid_t pid, uint16_t *major, uint16_t *minor)
+{
+	struct scope_header header;
+	int result = visit_process(pid, visit_for_version, &header);
+
+	if (result <= 0)
+		return result ? result : -ENOENT;
+	*major = header.abi_major;
+	*minor = header.abi_minor;
 	return 0;
 }
 

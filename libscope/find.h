@@ -21,6 +21,9 @@ struct scope_found {
 /* 0 or the -errno of scope_reader_open, but for -EBUSY. */
 int scope_find(pid_t pid, struct scope_found *found);
 
+/* The version of the segment that scope_find refuses with -EPROTO. 0 or -errno. */
+int scope_find_version(pid_t pid, uint16_t *major, uint16_t *minor);
+
 /* Whether any thread of the process has the memory mapped. True as well when we are no longer allowed to
  * look. */
 bool scope_find_mapped(pid_t pid, uint64_t inode);

@@ -4,16 +4,18 @@
 #ifdef SCOPE_PLATFORM_LINUX
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "segment.h"
+#include "system_call.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
@@ -25,10 +27,9 @@
 /* Programs expect their own first descriptors to be small, and some close the small ones. */
 enum { DESCRIPTOR_FROM = 200 };
 
-/* By system calls: the functions of libc are cancellation points, and a scope must not be one. */
 static int open_for_reading(const char *path)
 {
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	return (int)system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
 }
 
 static ssize_t read_some(int descriptor, char *buffer, size_t size)
@@ -36,14 +37,14 @@ static ssize_t read_some(int descriptor, char *buffer, size_t size)
 	ssize_t got;
 
 	do
-		got = syscall(SYS_read, descriptor, buffer, size);
-	while (got < 0 && errno == EINTR);
+		got = system_call(SYS_read, descriptor, (long)buffer, (long)size, 0);
+	while (got == -EINTR);
 	return got;
 }
 
 static void close_descriptor(int descriptor)
 {
-	syscall(SYS_close, descriptor);
+	system_call(SYS_close, descriptor, 0, 0, 0);
 }
 
 /* The start of a small file, as a string. Bytes read, or -1. */
@@ -87,7 +88,7 @@ static bool size_allowed(uint64_t size)
 	       (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);
 }
 
-int platform_create(uint64_t size)
+int scope_platform_create(uint64_t size)
 {
 	int descriptor, err;
 
@@ -104,14 +105,14 @@ int platform_create(uint64_t size)
 	return err;
 }
 
-void *platform_map(int descriptor, uint64_t size)
+void *scope_platform_map(int descriptor, uint64_t size)
 {
 	void *address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
 
 	return address == MAP_FAILED ? NULL : address;
 }
 
-void platform_unmap(void *address, uint64_t size)
+void scope_platform_unmap(void *address, uint64_t size)
 {
 	munmap(address, size);
 }
@@ -216,7 +217,7 @@ static bool visit_mappings(mapping_visitor visit, void *context)
 }
 
 struct search {
-	platform_accept accept;
+	scope_platform_accept accept;
 	void *found;
 };
 
@@ -231,7 +232,7 @@ static bool visit_for_accept(void *context, const struct mapping *mapping)
 	return true;
 }
 
-void *platform_find(platform_accept accept)
+void *scope_platform_find(scope_platform_accept accept)
 {
 	struct search search = {.accept = accept};
 
@@ -249,7 +250,7 @@ static bool visit_for_address(void *context, const struct mapping *mapping)
 	return true;
 }
 
-void platform_close(int descriptor, const void *address)
+void scope_platform_close(int descriptor, const void *address)
 {
 	struct mapping mapping = {.start = (uintptr_t)address};
 	struct stat status;
@@ -263,14 +264,14 @@ void platform_close(int descriptor, const void *address)
 		close_descriptor(descriptor);
 }
 
-void platform_pause(uint64_t ns)
+void scope_platform_pause(uint64_t ns)
 {
 	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 
-	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, NULL);
+	system_call(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&time, 0);
 }
 
-void platform_populate(void *address, uint64_t size)
+void scope_platform_populate(void *address, uint64_t size)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (uintptr_t)address / page * page;
@@ -278,19 +279,29 @@ void platform_populate(void *address, uint64_t size)
 	madvise((void *)start, (uintptr_t)address + size - start, MADV_POPULATE_WRITE);
 }
 
-int platform_wipe_on_fork(void *page, uint64_t size)
+int scope_platform_wipe_on_fork(void *page, uint64_t size)
 {
 	return madvise(page, size, MADV_WIPEONFORK) == 0 ? 0 : -errno;
 }
 
-uint32_t platform_pid(void)
+void scope_platform_at_fork(void (*child)(void))
 {
-	return (uint32_t)syscall(SYS_getpid);
+	pthread_atfork(NULL, NULL, child);
 }
 
-uint32_t platform_tid(void)
+const char *scope_platform_environment(const char *name)
 {
-	return (uint32_t)syscall(SYS_gettid);
+	return secure_getenv(name);
+}
+
+uint32_t scope_platform_pid(void)
+{
+	return (uint32_t)system_call(SYS_getpid, 0, 0, 0, 0);
+}
+
+uint32_t scope_platform_tid(void)
+{
+	return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0);
 }
 
 /* Field 22 of a stat file; the second, the name, may hold blanks and brackets, so count from the last
@@ -306,25 +317,25 @@ static uint64_t start_time(const char *path)
 	return parse_number(&at, 10);
 }
 
-uint64_t platform_process_start(void)
+uint64_t scope_platform_process_start(void)
 {
 	return start_time("/proc/self/stat");
 }
 
-uint64_t platform_thread_start(void)
+uint64_t scope_platform_thread_start(void)
 {
 	return start_time("/proc/thread-self/stat");
 }
 
 /* rdtsc can be forbidden to a process, and then kills it. */
-bool platform_counter_allowed(void)
+bool scope_platform_counter_allowed(void)
 {
 	int mode = PR_TSC_ENABLE;
 
 	return prctl(PR_GET_TSC, &mode) != 0 || mode == PR_TSC_ENABLE;
 }
 
-bool platform_clocksource_is(const char *const *names)
+bool scope_platform_clocksource_is(const char *const *names)
 {
 	char text[64];
 

@@ -5,7 +5,6 @@
  * reader, another writer or a lock.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -39,6 +38,7 @@ struct thread {
 	uint32_t tid;
 	uint32_t clock;
 	uint32_t reader_epoch; /* of the reader that was told this thread's name */
+	uint32_t events;       /* written, continuations aside; wraps */
 	uint32_t kept_length;
 	char kept_name[KEPT_NAME_MAX]; /* given while nobody recorded */
 };
@@ -66,10 +66,26 @@ static uintptr_t gate_offset(const uint64_t *word)
 
 /* ---- slots ---- */
 
-ALWAYS_INLINE uint64_t claim_slot(void)
+/* The first of `count` claims. */
+ALWAYS_INLINE uint64_t claim_slots(uint64_t count)
 {
 	/* Relaxed: the cursor orders nothing; the stamp alone says what is published. */
-	return __atomic_fetch_add(&self.ring->write_cursor, 1, __ATOMIC_RELAXED);
+	return __atomic_fetch_add(&self.ring->write_cursor, count, __ATOMIC_RELAXED);
+}
+
+ALWAYS_INLINE uint64_t claim_slot(void)
+{
+	return claim_slots(1);
+}
+
+/* The claim of a record that is no continuation. */
+ALWAYS_INLINE uint64_t claim_event(void)
+{
+	uint64_t claim = claim_slot();
+
+	/* Not before it: a locked instruction waits for the stores before it. */
+	self.events++;
+	return claim;
 }
 
 /* Word 2 of a record: tid, kind, name length, flags, in the byte order of the machine. */
@@ -144,18 +160,28 @@ ALWAYS_INLINE void load_name(uint64_t word[4], const char *name, size_t length)
 	word[3] = load_word(name, length, 24);
 }
 
-/* What did not fit into the record of `scope_id`. */
-static COLD void continue_name(uint64_t scope_id, uint64_t ticks, const char *name, size_t length)
+/*
+ * What did not fit into the record of `scope_id`. Several claims are made at once: one fetch_add, and what a
+ * signal handler writes comes after them. No more than four, since a writer that is held up here leaves as
+ * many holes.
+ */
+static __attribute__((noinline)) void continue_name(uint64_t scope_id, uint64_t ticks, const char *name,
+						    size_t length)
 {
-	while (length) {
-		uint64_t claim = claim_slot();
+	uint64_t claim = 0, claimed = 0;
+
+	for (; length; claimed--) {
 		size_t here = length < 32 ? length : 32;
 		uint64_t word[SCOPE_RECORD_WORDS] = {ticks, scope_id,
 						     fields_word(SCOPE_KIND_CONTINUATION, (uint32_t)here,
 								 length > here ? SCOPE_RECORD_CONTINUED : 0)};
 
+		if (!claimed) {
+			claimed = length <= 4 * 32 ? (length + 31) / 32 : 4;
+			claim = claim_slots(claimed);
+		}
 		load_name(word + 3, name, here);
-		publish(claim, word);
+		publish(claim++, word);
 		name += here;
 		length -= here;
 	}
@@ -164,7 +190,7 @@ static COLD void continue_name(uint64_t scope_id, uint64_t ticks, const char *na
 /* A record of its own scope id, which is returned. */
 ALWAYS_INLINE uint64_t write_named(uint32_t kind, uint64_t ticks, const char *name, size_t length)
 {
-	uint64_t claim = claim_slot();
+	uint64_t claim = claim_event();
 	size_t here = length <= 32 ? length : 32;
 	uint64_t word[SCOPE_RECORD_WORDS] = {
 		ticks, claim, fields_word(kind, (uint32_t)here, length > here ? SCOPE_RECORD_CONTINUED : 0)};
@@ -178,13 +204,14 @@ ALWAYS_INLINE uint64_t write_named(uint32_t kind, uint64_t ticks, const char *na
 }
 
 /* The same with a value in the last word, which leaves 24 bytes of name. */
-ALWAYS_INLINE void write_valued(uint32_t kind, uint64_t ticks, uint64_t value, const char *name,
-				size_t length)
+ALWAYS_INLINE void write_valued(uint32_t kind, uint32_t flags, uint64_t ticks, uint64_t value,
+				const char *name, size_t length)
 {
-	uint64_t claim = claim_slot();
+	uint64_t claim = claim_event();
 	size_t here = length <= SCOPE_VALUE_OFFSET ? length : SCOPE_VALUE_OFFSET;
 	uint64_t word[SCOPE_RECORD_WORDS] = {
-		ticks, claim, fields_word(kind, (uint32_t)here, length > here ? SCOPE_RECORD_CONTINUED : 0)};
+		ticks, claim,
+		fields_word(kind, (uint32_t)here, flags | (length > here ? SCOPE_RECORD_CONTINUED : 0))};
 
 	load_name(word + 3, name, here);
 	word[6] = value;
@@ -261,7 +288,7 @@ ALWAYS_INLINE bool capturing(const uint64_t *capture_until, uint64_t ticks)
 
 static void prepare_thread(struct scope_header *header)
 {
-	self.tid = platform_tid();
+	self.tid = scope_platform_tid();
 	self.clock = header->clock;
 	self.ring = scope_ring_at(header, scope_ring_of(self.tid, header->ring_count));
 	self.slot_mask = header->slots_per_ring - 1;
@@ -293,7 +320,7 @@ static bool begin_captured(struct scope_header *header)
 	prepare_thread(header);
 	if (!capturing(self.capture_until, clock_ticks(self.clock)))
 		return false;
-	platform_populate(self.ring, header->ring_size);
+	scope_platform_populate(self.ring, header->ring_size);
 	if (self.segment == segment)
 		return true;
 	if (scope_threads_enter(header, self.tid, &self))
@@ -310,9 +337,14 @@ static bool begin_captured(struct scope_header *header)
 static COLD bool begin_thread(void)
 {
 	int saved = errno;
-	struct scope_header *header = find_segment();
-	bool begun = header && begin_captured(header);
+	struct scope_header *header;
+	bool begun;
 
+	/* Called without the test that the macros make. */
+	if (!scope_enabled())
+		return false;
+	header = find_segment();
+	begun = header && begin_captured(header);
 	errno = saved;
 	return begun;
 }
@@ -347,7 +379,7 @@ HOT void scope_stop(scope_token token)
 	if (UNLIKELY(!token || scope_id >> GENERATION_SHIFT ||
 		     self.segment != __atomic_load_n(&scope_gate.segment, __ATOMIC_RELAXED)))
 		return;
-	publish(claim_slot(),
+	publish(claim_event(),
 		(const uint64_t[SCOPE_RECORD_WORDS]){ticks, scope_id, fields_word(SCOPE_KIND_STOP, 0, 0)});
 }
 
@@ -365,27 +397,95 @@ HOT void scope_hot_start(struct scope_hot *hot, const char *name, size_t length)
 	hot->segment = self.segment;
 	hot->name = name;
 	hot->length = length;
+	hot->events = self.events;
 }
 
 HOT void scope_hot_stop(const struct scope_hot *hot)
 {
 	uint64_t ticks = clock_ticks(self.clock);
+	uint32_t inside = self.events - hot->events;
 
 	if (UNLIKELY(!hot->ticks || hot->segment != self.segment ||
 		     self.segment != __atomic_load_n(&scope_gate.segment, __ATOMIC_RELAXED)))
 		return;
-	write_valued(SCOPE_KIND_COMPLETE, hot->ticks, ticks, hot->name, hot->length);
+	if (UNLIKELY(inside > SCOPE_RECORD_INSIDE_MAX))
+		inside = SCOPE_RECORD_INSIDE_MAX;
+	write_valued(SCOPE_KIND_COMPLETE, inside << SCOPE_RECORD_INSIDE_SHIFT, hot->ticks, ticks, hot->name,
+		     hot->length);
+}
+
+/* True while somebody records, and then `*ticks` is now. */
+ALWAYS_INLINE bool recording(uint64_t *ticks)
+{
+	if (UNLIKELY(!ready()))
+		return false;
+	*ticks = clock_ticks(self.clock);
+	return capturing(self.capture_until, *ticks);
+}
+
+static HOT void write_mark(uint32_t kind, const char *name, size_t length)
+{
+	uint64_t ticks;
+
+	if (recording(&ticks))
+		write_named(kind, ticks, name, length);
+}
+
+static HOT void write_value(uint32_t kind, const char *name, size_t length, uint64_t value)
+{
+	uint64_t ticks;
+
+	if (recording(&ticks))
+		write_valued(kind, 0, ticks, value, name, length);
 }
 
 HOT void scope_instant(const char *name, size_t length)
 {
-	uint64_t ticks;
+	write_mark(SCOPE_KIND_INSTANT, name, length);
+}
 
-	if (UNLIKELY(!ready()))
-		return;
-	ticks = clock_ticks(self.clock);
-	if (capturing(self.capture_until, ticks))
-		write_named(SCOPE_KIND_INSTANT, ticks, name, length);
+HOT void scope_frame(const char *name, size_t length)
+{
+	write_mark(SCOPE_KIND_FRAME, name, length);
+}
+
+HOT void scope_counter(const char *name, size_t length, int64_t value)
+{
+	write_value(SCOPE_KIND_COUNTER_INT, name, length, (uint64_t)value);
+}
+
+HOT void scope_counter_double(const char *name, size_t length, double value)
+{
+	uint64_t bits;
+
+	static_assert(sizeof(bits) == sizeof(value), "the value of a record");
+	memcpy(&bits, &value, sizeof(bits));
+	write_value(SCOPE_KIND_COUNTER_DOUBLE, name, length, bits);
+}
+
+HOT void scope_async_start(const char *name, size_t length, uint64_t id)
+{
+	write_value(SCOPE_KIND_ASYNC_START, name, length, id);
+}
+
+HOT void scope_async_stop(const char *name, size_t length, uint64_t id)
+{
+	write_value(SCOPE_KIND_ASYNC_STOP, name, length, id);
+}
+
+HOT void scope_argument(const char *key, size_t length, int64_t value)
+{
+	write_value(SCOPE_KIND_ARGUMENT, key, length, (uint64_t)value);
+}
+
+HOT void scope_flow(uint64_t id)
+{
+	write_value(SCOPE_KIND_FLOW, "", 0, id);
+}
+
+int scope_is_enabled(void)
+{
+	return scope_enabled();
 }
 
 void scope_thread_name(const char *name, size_t length)
@@ -459,8 +559,8 @@ __attribute__((constructor(101))) static void set_up(void)
 	int saved = errno;
 
 	if (!scope_gate.armed && scope_config_read(&config, NULL) == 0) {
-		if (platform_wipe_on_fork(&scope_gate, offsetof(struct scope_gate, armed)) != 0)
-			pthread_atfork(NULL, NULL, wipe_gate);
+		if (scope_platform_wipe_on_fork(&scope_gate, offsetof(struct scope_gate, armed)) != 0)
+			scope_platform_at_fork(wipe_gate);
 		__atomic_store_n(&scope_gate.armed, 1, __ATOMIC_RELEASE);
 		wait_if_launched(find_segment());
 	}

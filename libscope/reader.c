@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -17,8 +18,11 @@
 /* A scan of a process's mappings may take this share of the time. */
 enum { SCAN_SHARE = 200, SCAN_PAUSE_NS = 20000000 };
 
-/* No raw counter runs faster, in ticks a ns: for the time before the rate is known. */
-enum { FASTEST_TSC = 10, FASTEST_CNTVCT = 1, RATE_AFTER_NS = 1000000 };
+/* In ticks: years, and it cannot overflow. */
+#define LONGEST_CAPTURE 0x1p62
+
+/* The rate of a raw counter is taken over this time at least. */
+enum { RATE_AFTER_NS = 1000000 };
 
 struct ring {
 	const struct scope_ring *ring;	   /* theirs, read-only */
@@ -34,9 +38,8 @@ struct scope_reader {
 	struct scope_control *control;
 	void *rings_address;
 	uint64_t rings_size;
-	int64_t clock_offset; /* of their CLOCK_MONOTONIC to ours */
-	uint64_t first_ticks;
-	uint64_t first_ns;
+	int64_t clock_offset;	   /* of their CLOCK_MONOTONIC to ours */
+	struct clock_moment first; /* when it was opened */
 	uint64_t claim;
 	uint64_t next_scan_ns;
 	uint64_t epoch; /* ours, in the lowest bits of capture_until */
@@ -82,12 +85,12 @@ static void save_all(struct ring *ring)
 	__atomic_store_n(&ring->saved->current, ring->current, __ATOMIC_RELEASE);
 }
 
-/* Never behind what was seen before: a cursor that steps back is a hostile writer's. */
-static uint64_t load_cursor(const struct ring *ring)
+/* Never behind what was seen before, `seen`: a cursor that steps back is a hostile writer's. */
+static uint64_t load_cursor(const struct ring *ring, uint64_t seen)
 {
 	uint64_t cursor = __atomic_load_n(&ring->ring->write_cursor, __ATOMIC_RELAXED);
 
-	return cursor > ring->at.next ? cursor : ring->at.next;
+	return cursor > seen ? cursor : seen;
 }
 
 /* From where the last reader stopped. False if that cannot be. */
@@ -169,15 +172,32 @@ static void remove_hole(struct scope_position *at, uint64_t index)
 	memmove(&at->hole[index], &at->hole[index + 1], (at->hole_count - index) * sizeof(at->hole[0]));
 }
 
-/* Looks at the holes again, oldest first: those published meanwhile are delivered, those a lap old are lost.
+/*
+ * Which of the holes have been published meanwhile, as bits. Looked at from the newest on: a thread publishes
+ * one record before the next, so having seen a record we see those that it wrote before it.
+ */
+static uint64_t published_holes(const struct drain *drain)
+{
+	const struct scope_position *at = &drain->ring->at;
+	uint64_t published = 0;
+
+	for (uint64_t i = at->hole_count; i-- > 0;) {
+		struct scope_record record;
+
+		published = published << 1 | copy_slot(drain, at->hole[i], &record);
+	}
+	return published;
+}
+
+/* Looks at the holes again: those published meanwhile are delivered, oldest first, those a lap old are lost.
  */
 static int settle_holes(struct drain *drain, uint64_t cursor)
 {
 	struct scope_position *at = &drain->ring->at;
-	uint64_t i = 0;
+	uint64_t published = published_holes(drain), i = 0;
 	int result = 0;
 
-	while (!result && i < at->hole_count) {
+	for (; !result && i < at->hole_count; published >>= 1) {
 		uint64_t claim = at->hole[i];
 		struct scope_record record;
 		bool taken;
@@ -185,7 +205,7 @@ static int settle_holes(struct drain *drain, uint64_t cursor)
 		if (lapped(drain, claim, cursor)) {
 			result = tell_gap(drain, SCOPE_GAP_LAPPED, 1);
 			at->lost++;
-		} else if (copy_slot(drain, claim, &record)) {
+		} else if (published & 1 && copy_slot(drain, claim, &record)) {
 			result = deliver(drain, claim, &record, &taken);
 			at->written_off += !taken;
 		} else {
@@ -197,6 +217,7 @@ static int settle_holes(struct drain *drain, uint64_t cursor)
 	}
 	return result;
 }
+static_assert(sizeof(((struct scope_position *)0)->hole) <= 64 * sizeof(uint64_t), "a bit for each hole");
 
 static int write_off_oldest(struct drain *drain)
 {
@@ -261,7 +282,7 @@ static int take_next(struct drain *drain, struct scope_record *record, uint64_t 
 static int drain_ring(struct drain *drain, uint64_t limit)
 {
 	struct scope_position *at = &drain->ring->at;
-	uint64_t cursor = load_cursor(drain->ring);
+	uint64_t cursor = load_cursor(drain->ring, at->next);
 	uint64_t end = cursor, before = drain->delivered;
 	int result = settle_holes(drain, cursor);
 
@@ -273,7 +294,7 @@ static int drain_ring(struct drain *drain, uint64_t limit)
 		} else if (copy_slot(drain, at->next, &record)) {
 			result = take_next(drain, &record, cursor);
 		} else {
-			cursor = load_cursor(drain->ring);
+			cursor = load_cursor(drain->ring, cursor);
 			if (!lapped(drain, at->next, cursor))
 				result = open_hole(drain);
 		}
@@ -303,7 +324,7 @@ int scope_reader_write_off(struct scope_reader *reader, const struct scope_reade
 	for (uint32_t i = 0; !result && i < header_of(reader)->ring_count; i++) {
 		drain.ring = &reader->ring[i];
 		drain.index = i;
-		result = settle_holes(&drain, load_cursor(drain.ring));
+		result = settle_holes(&drain, load_cursor(drain.ring, drain.ring->at.next));
 		while (!result && drain.ring->at.hole_count)
 			result = write_off_oldest(&drain);
 	}
@@ -317,7 +338,7 @@ struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader
 	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++) {
 		const struct ring *ring = &reader->ring[i];
 		const struct scope_position *at = &ring->at;
-		uint64_t cursor = load_cursor(ring);
+		uint64_t cursor = load_cursor(ring, at->next);
 
 		counts.cursor += cursor;
 		counts.delivered += at->next - at->lost - at->written_off - at->hole_count;
@@ -346,29 +367,38 @@ uint64_t scope_reader_ticks(const struct scope_reader *reader)
 	return clock_ticks(header_of(reader)->clock);
 }
 
+uint32_t scope_reader_slots(const struct scope_reader *reader)
+{
+	return header_of(reader)->slots_per_ring;
+}
+
 pid_t scope_reader_pid(const struct scope_reader *reader)
 {
 	return (pid_t)header_of(reader)->pid;
 }
 
-static double ticks_per_ns(const struct scope_reader *reader, uint64_t ticks)
+static double ticks_per_ns(const struct scope_reader *reader)
 {
-	uint64_t ns = clock_monotonic_ns() - reader->first_ns;
+	uint64_t passed = clock_monotonic_ns() - reader->first.ns;
+	struct clock_moment now;
 
 	if (header_of(reader)->clock == SCOPE_CLOCK_MONOTONIC)
 		return 1;
-	if (ns < RATE_AFTER_NS)
-		return header_of(reader)->clock == SCOPE_CLOCK_TSC ? FASTEST_TSC : FASTEST_CNTVCT;
-	return (double)(ticks - reader->first_ticks) / (double)ns;
+	if (passed < RATE_AFTER_NS)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(RATE_AFTER_NS - passed)}, NULL);
+	now = clock_moment(header_of(reader)->clock);
+	return (double)(now.ticks - reader->first.ticks) / (double)(now.ns - reader->first.ns + 1);
 }
 
 void scope_reader_capture(struct scope_reader *reader, uint64_t ns)
 {
-	uint64_t ticks = scope_reader_ticks(reader), until = 0;
+	uint64_t until = 0;
 
 	if (ns) {
-		until = ticks + (uint64_t)reader->clock_offset +
-			(uint64_t)((double)ns * ticks_per_ns(reader, ticks));
+		double span = (double)ns * ticks_per_ns(reader);
+
+		until = scope_reader_ticks(reader) + (uint64_t)reader->clock_offset +
+			(span < LONGEST_CAPTURE ? (uint64_t)span : (uint64_t)LONGEST_CAPTURE);
 		/* Rounded up, so that it lies in the future. */
 		until = (until | SCOPE_EPOCH_MASK) + 1 + reader->epoch;
 	}
@@ -485,7 +515,7 @@ static void destroy(struct scope_reader *reader)
 static void take_turn(struct scope_reader *reader)
 {
 	struct scope_control *control = reader->control;
-	uint64_t now = reader->first_ticks + (uint64_t)reader->clock_offset;
+	uint64_t now = reader->first.ticks + (uint64_t)reader->clock_offset;
 
 	reader->resumes = __atomic_load_n(&control->capture_until, __ATOMIC_RELAXED) > now;
 	reader->epoch = __atomic_load_n(&control->reader_epoch, __ATOMIC_RELAXED) % SCOPE_EPOCH_MASK + 1;
@@ -509,10 +539,14 @@ struct scope_reader *scope_reader_open(pid_t pid)
 	}
 	if (header_of(reader)->clock == SCOPE_CLOCK_MONOTONIC)
 		reader->clock_offset = scope_find_clock_offset(pid);
-	reader->first_ticks = scope_reader_ticks(reader);
-	reader->first_ns = clock_monotonic_ns();
+	reader->first = clock_moment(header_of(reader)->clock);
 	take_turn(reader);
 	return reader;
+}
+
+int scope_reader_refused_version(pid_t pid, uint16_t *major, uint16_t *minor)
+{
+	return scope_find_version(pid, major, minor);
 }
 
 bool scope_reader_resumes(const struct scope_reader *reader)

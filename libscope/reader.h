@@ -23,6 +23,9 @@ struct scope_reader;
  */
 struct scope_reader *scope_reader_open(pid_t pid);
 
+/* After EPROTO: which version that segment is of. Ours is SCOPE_ABI_MAJOR, any minor. 0 or -errno. */
+int scope_reader_refused_version(pid_t pid, uint16_t *major, uint16_t *minor);
+
 /*
  * True if capture was on when the reader was opened: the process opened it itself, or a reader died moments
  * ago. Then what is in the rings belongs to this capture. Otherwise it is what was left over when an earlier
@@ -31,7 +34,7 @@ struct scope_reader *scope_reader_open(pid_t pid);
 bool scope_reader_resumes(const struct scope_reader *reader);
 
 /* Turns capture on, or keeps it on, until `ns` from now have passed; 0 turns it off. Call it at least each
- * second. */
+ * second. Right after opening it sleeps for a millisecond, to learn how fast the clock runs. */
 void scope_reader_capture(struct scope_reader *reader, uint64_t ns);
 
 /* Why events are missing. */
@@ -62,8 +65,9 @@ int scope_reader_write_off(struct scope_reader *reader, const struct scope_reade
 
 /*
  * Within the record callback: the claim of that record in its ring. A reader that is killed between the
- * callback's effect and its return leaves that one record to be delivered again; who must be exact over that
- * keeps (ring, claim) with its data, and passes over the one it has.
+ * callback's effect and its return leaves that one record to be delivered again, though perhaps after others
+ * and by a reader after the next; who must be exact over that keeps (ring, claim) with its data, and passes
+ * over what it has.
  */
 uint64_t scope_reader_claim(const struct scope_reader *reader);
 
@@ -81,6 +85,9 @@ struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader
 /* The clock of the records' ticks (enum scope_clock of segment.h), and one reading of that clock now. */
 uint32_t scope_reader_clock(const struct scope_reader *reader);
 uint64_t scope_reader_ticks(const struct scope_reader *reader);
+
+/* How many events each ring holds. */
+uint32_t scope_reader_slots(const struct scope_reader *reader);
 
 /* The process id that the segment's header gives (in the process's own pid namespace). */
 pid_t scope_reader_pid(const struct scope_reader *reader);

@@ -21,7 +21,7 @@
 #define SCOPE_MAGIC	     0x31746e656d676573ull /* "segment1"; stored last, with release order */
 #define SCOPE_ENDIAN_MARK    0x01020304u
 #define SCOPE_ABI_MAJOR	     1
-#define SCOPE_ABI_MINOR	     0
+#define SCOPE_ABI_MINOR	     1	       /* 1: counters, frames, async, arguments and flows are written */
 #define SCOPE_VERSION	     0x000100u /* of the library: 0.1.0 */
 #define SCOPE_MEMFD_NAME     "libscope"
 #define SCOPE_SEGMENT_ALIGN  65536u
@@ -63,6 +63,13 @@ enum scope_clock {
 /* Flags of a record. */
 enum scope_record_flag {
 	SCOPE_RECORD_CONTINUED = 1 << 0, /* the name goes on in a continuation record */
+	/*
+	 * COMPLETE: the bits from here on count the records, continuations aside, that the thread wrote
+	 * between start and end: clocks can be too coarse to tell. As many as fit, or more. By this copy of
+	 * the library alone.
+	 */
+	SCOPE_RECORD_INSIDE_SHIFT = 1,
+	SCOPE_RECORD_INSIDE_MAX = 0x7fff,
 };
 
 /*

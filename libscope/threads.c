@@ -33,7 +33,7 @@ static bool same_life(uint64_t entry, uint64_t mine)
 bool scope_threads_enter(struct scope_header *header, uint32_t tid, const void *copy)
 {
 	uint64_t *entries = (uint64_t *)((char *)header + header->threads_offset);
-	uint64_t mine = make_entry(tid, copy, platform_thread_start());
+	uint64_t mine = make_entry(tid, copy, scope_platform_thread_start());
 	uint32_t first = scope_ring_of(tid, SCOPE_THREAD_ENTRIES);
 
 	for (uint32_t i = 0; i < PROBES; i++) {

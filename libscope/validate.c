@@ -61,6 +61,7 @@ bool scope_validate_record(const struct scope_record *record)
 	uint64_t room = scope_kind_has_value(record->kind) ? SCOPE_VALUE_OFFSET : sizeof(record->name);
 
 	return record->kind >= SCOPE_KIND_START && record->kind <= SCOPE_KIND_LAST &&
-	       record->name_length <= room && (record->flags & ~SCOPE_RECORD_CONTINUED) == 0 &&
+	       record->name_length <= room &&
+	       (record->kind == SCOPE_KIND_COMPLETE || (record->flags & ~SCOPE_RECORD_CONTINUED) == 0) &&
 	       record->tid != 0;
 }

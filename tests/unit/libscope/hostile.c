@@ -143,6 +143,43 @@ Test(hostile, a_cursor_that_jumps_or_steps_back_does_no_harm)
 	finish(&log);
 }
 
+/* While a record is taken, the cursor goes to and fro. */
+static void move_cursor(struct log *log, const struct scope_record *record)
+{
+	(void)record;
+	own_ring(0)->write_cursor = *(uint64_t *)log->hook_context;
+}
+
+Test(hostile, a_cursor_that_steps_back_during_a_drain_ends_the_drain, .timeout = 30)
+{
+	uint64_t moved_to[] = {0, 1, 40, UINT64_MAX};
+
+	for (size_t i = 0; i < sizeof(moved_to) / sizeof(moved_to[0]); i++) {
+		struct scope_reader_counts before, after;
+		struct log log;
+
+		if (i == 0)
+			start_capture(&log, 1, 64);
+		else
+			log = (struct log){.reader = scope_reader_open(getpid())};
+		cr_assert_not_null(log.reader);
+		scope_reader_capture(log.reader, LONG_CAPTURE_NS);
+		own_ring(0)->write_cursor = (i + 1) << 40;
+		before = scope_reader_counts(log.reader);
+		publish_forged(forge_record(7, 0, "hostile"));
+		for (int j = 0; j < 40; j++)
+			forge_claim(0);
+		log.hook = move_cursor;
+		log.hook_context = &moved_to[i];
+		cr_assert_eq(drain(&log), 1);
+		after = scope_reader_counts(log.reader);
+		cr_assert(after.lost >= before.lost && after.written_off >= before.written_off);
+		cr_assert(after.holes <= SCOPE_HOLES_MAX);
+		own_ring(0)->write_cursor = after.cursor;
+		finish(&log);
+	}
+}
+
 /* ---- whole segments, of a child ---- */
 
 struct forgery {

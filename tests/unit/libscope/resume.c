@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Readers that are killed and followed by others: nothing lost, nothing repeated. The readers write each
- * record to a file as it comes, with its ring and claim; a reader passes over the one record that its
- * predecessor wrote and could not take.
+ * record to a file as it comes, with its ring and claim; a reader passes over records that the file has
+ * already, which its predecessors wrote and could not take: of one ring, so they are among the latest.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 #include "helper.h"
 
-enum { WRITERS = 3, KILLS = 40, SLOTS = 8192 };
+enum { WRITERS = 3, KILLS = 50, TAIL = 4096, SLOTS = 8192 };
 
 struct entry {
 	uint64_t ring;
@@ -28,8 +28,9 @@ struct entry {
 
 struct consumer {
 	struct scope_reader *reader;
-	struct entry last;
-	bool has_last;
+	struct entry tail[TAIL]; /* what the file ended with */
+	size_t tail_count;
+	size_t kept;
 	int file;
 };
 
@@ -45,8 +46,12 @@ static int keep(void *context, uint32_t ring, const struct scope_record *record)
 		entry.number = UINT64_MAX;
 	else
 		memcpy(&entry.number, record->name, sizeof(entry.number));
-	if (consumer->has_last && consumer->last.ring == entry.ring && consumer->last.claim == entry.claim)
-		return 0;
+	for (size_t i = 0; i < consumer->tail_count; i++)
+		if (consumer->tail[i].claim == entry.claim)
+			return 0;
+	/* Ours do not come twice, and those before them not after so many others. */
+	if (++consumer->kept > TAIL)
+		consumer->tail_count = 0;
 	return write(consumer->file, &entry, sizeof(entry)) == sizeof(entry) ? 0 : -1;
 }
 
@@ -59,19 +64,31 @@ static int refuse_gap(void *context, uint32_t ring, enum scope_gap_reason reason
 	return -1;
 }
 
+static void load_tail(struct consumer *consumer)
+{
+	struct stat status;
+	off_t size = sizeof(consumer->tail), got;
+
+	if (fstat(consumer->file, &status) != 0)
+		_exit(1);
+	if (size > status.st_size)
+		size = status.st_size;
+	got = pread(consumer->file, consumer->tail, (size_t)size, status.st_size - size);
+	if (got != size)
+		_exit(1);
+	consumer->tail_count = (size_t)size / sizeof(consumer->tail[0]);
+}
+
 static void run_reader(int from_parent, int to_parent)
 {
-	struct consumer consumer = {.reader = scope_reader_open(getppid()), .file = file};
+	static struct consumer consumer;
 	struct scope_reader_events events = {.context = &consumer, .record = keep, .gap = refuse_gap};
-	struct stat status;
 
 	(void)from_parent;
-	if (!consumer.reader || fstat(file, &status) != 0)
+	consumer = (struct consumer){.reader = scope_reader_open(getppid()), .file = file};
+	if (!consumer.reader)
 		_exit(1);
-	if (status.st_size)
-		consumer.has_last =
-			pread(file, &consumer.last, sizeof(consumer.last),
-			      status.st_size - (off_t)sizeof(consumer.last)) == sizeof(consumer.last);
+	load_tail(&consumer);
 	scope_reader_capture(consumer.reader, LONG_CAPTURE_NS);
 	step(to_parent);
 	for (;;)
@@ -184,7 +201,7 @@ Test(resume, over_killed_readers_nothing_is_lost_or_repeated)
 	for (int i = 0; i < WRITERS; i++)
 		cr_assert_eq(pthread_create(&writers[i].thread, NULL, write_numbers, &writers[i]), 0);
 	for (int i = 0; i < KILLS; i++) {
-		pause_ns(500000 + i * 37777 % 3000000);
+		pause_ns(200000 + random() % 3000000);
 		end_child(&child, SIGKILL);
 		child = start_child(run_reader);
 		wait_step(child.from);
