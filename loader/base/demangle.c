@@ -32,7 +32,8 @@ static void collect(const char *piece, size_t length, void *context)
 
 	if (length >= DEMANGLED_MAX - name->length)
 		longjmp(name->too_long, 1);
-	memcpy(name->text + name->length, piece, length);
+	if (length) /* of nothing, piece may be NULL */
+		memcpy(name->text + name->length, piece, length);
 	name->length += length;
 }
 

@@ -44,6 +44,8 @@ int io_write_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
+#define FILE_MAX (64u << 20) /* /dev/zero has no end */
+
 static int read_to_end(int fd, char **text, size_t *length)
 {
 	size_t capacity = 0, used = 0;
@@ -52,6 +54,8 @@ static int read_to_end(int fd, char **text, size_t *length)
 	for (;;) {
 		ssize_t done;
 
+		if (used > FILE_MAX)
+			return -EFBIG;
 		if (vec_reserve((void **)text, &capacity, used + 4097, 1))
 			return -ENOMEM;
 		done = read(fd, *text + used, capacity - used - 1);

@@ -20,7 +20,7 @@ int io_write_all(int fd, const void *bytes, size_t length);
 
 /*
  * Reads a whole (small) file, /proc files included, into *text: malloc'ed, NUL-terminated, the caller frees.
- * 0 or -errno of open(2), read(2), or -ENOMEM.
+ * 0 or -errno of open(2), read(2), -ENOMEM, or -EFBIG beyond 64 MiB.
  */
 int io_read_file(const char *path, char **text, size_t *length);
 

@@ -96,6 +96,7 @@ static void line_add_manual(struct line *line, const struct accounting_total *to
 	line_add(line, "%" PRIu64 " manual events, %" PRIu64 " lost", total->segment_delivered, total->segment_lost);
 	line_add_rare(line, total->segment_written_off, "written off");
 	line_add_rare(line, total->segment_holes, "holes");
+	line_add_rare(line, total->manual_unstopped, "scopes never stopped");
 	line_add_rare(line, total->manual_orphans, "stops without a start");
 }
 

@@ -21,4 +21,15 @@ bool report_sort_known(const char *key);
 int report_functions(const struct timeline *timeline, const char *key, struct function_statistics **functions,
 		     size_t *count);
 
+/* Columns; longer names stand on a line of their own. */
+#define REPORT_WIDEST_NAME 48
+
+/*
+ * The parts of the reports that show marks: async slices, frames, counters, arguments, instants. The text has
+ * a table for each of which there are any; the JSON members "asyncs", "frames", "counters", "arguments",
+ * "instants" are always there, each with a comma behind it. 0 or -ENOMEM.
+ */
+int report_marks_text(const struct timeline *timeline, FILE *out, const struct sink_options *options);
+int report_marks_json(const struct timeline *timeline, FILE *out);
+
 #endif

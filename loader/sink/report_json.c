@@ -94,10 +94,13 @@ int report_json(const struct timeline *timeline, FILE *out, const struct sink_op
 		fputs(i ? ",\n" : "\n", out);
 		put_thread(timeline, out, &timeline->lanes[i]);
 	}
-	fputs("],\n\"accounting\":", out);
+	fputs("],\n", out);
+	err = report_marks_json(timeline, out);
+	fputs("\"accounting\":", out);
 	report_accounting_json(&timeline->accounting, out);
 	fputs("}\n", out);
-	err = output_result(out);
+	if (!err)
+		err = output_result(out);
 	free(functions);
 	return err;
 }

@@ -3,18 +3,25 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "sink/escape.h"
+#include "sink/cell.h"
 #include "sink/output.h"
 #include "sink/report.h"
 #include "sink/table.h"
 #include "sink/words.h"
 
-#define WIDEST_NAME  48 /* columns; longer names stand on a line of their own */
 #define LOSSES_SHOWN 20
 
 static const struct table_column function_columns[] = {
 	{"NAME", false}, {"KIND", false}, {"CALLS", true}, {"TOTAL", true}, {"SELF", true},    {"MEAN", true},
 	{"P50", true},	 {"P90", true},	  {"P99", true},   {"MAX", true},   {"MODULE", false},
+};
+
+/* The same, for a capture in which some call never ended: the times of such calls are only known to be at
+ * least so long. */
+static const struct table_column unfinished_columns[] = {
+	{"NAME", false}, {"KIND", false}, {"CALLS", true}, {"UNFINISHED", true},
+	{"TOTAL", true}, {"SELF", true},  {"MEAN", true},  {"P50", true},
+	{"P90", true},	 {"P99", true},	  {"MAX", true},   {"MODULE", false},
 };
 
 static const struct table_column thread_columns[] = {
@@ -30,46 +37,9 @@ static const struct table_column loss_columns[] = {
 
 #define COLUMNS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Three digits that matter, in the unit in which they are easiest to read. */
-static int cell_adapted(struct table *table, uint64_t ns)
-{
-	static const char *const units[] = {"us", "ms", "s"};
-	double value = (double)ns;
-	size_t unit = 0;
-
-	if (ns < 1000)
-		return table_cell(table, "%" PRIu64 " ns", ns);
-	/* 999.5 would be printed as 1000 */
-	for (value /= 1000; value >= 999.5 && unit < COLUMNS(units) - 1; unit++)
-		value /= 1000;
-	return table_cell(table, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
-}
-
-static int cell_time(struct table *table, uint64_t ns, enum time_unit unit)
-{
-	switch (unit) {
-	case UNIT_NS:
-		return table_cell(table, "%" PRIu64 " ns", ns);
-	case UNIT_US:
-		return table_cell(table, "%" PRIu64 ".%03" PRIu64 " us", ns / 1000, ns % 1000);
-	case UNIT_MS:
-		return table_cell(table, "%" PRIu64 ".%06" PRIu64 " ms", ns / 1000000, ns % 1000000);
-	default:
-		return cell_adapted(table, ns);
-	}
-}
-
-static int cell_name(struct table *table, const char *name)
-{
-	char *text = escape_text(name);
-	int err = text ? table_cell(table, "%s", text) : -ENOMEM;
-
-	free(text);
-	return err;
-}
-
 static int add_function(struct table *table, const struct timeline *timeline,
-			const struct function_statistics *function, enum time_unit unit)
+			const struct function_statistics *function, enum time_unit unit,
+			bool shows_unfinished)
 {
 	const uint64_t sums[] = {function->total_ns, function->self_ns};
 	const uint64_t finished[] = {function->mean_ns, function->p50_ns, function->p90_ns, function->p99_ns,
@@ -80,6 +50,8 @@ static int add_function(struct table *table, const struct timeline *timeline,
 		err = table_cell(table, "%s", words_kind(function->kind));
 	if (!err)
 		err = table_cell(table, "%" PRIu64, function->calls);
+	if (!err && shows_unfinished)
+		err = table_cell(table, "%" PRIu64, function->unfinished);
 	for (size_t i = 0; i < COLUMNS(sums) && !err; i++)
 		err = function->calls ? cell_time(table, sums[i], unit) : table_cell(table, "-");
 	for (size_t i = 0; i < COLUMNS(finished) && !err; i++) {
@@ -94,17 +66,21 @@ static int print_functions(const struct timeline *timeline, FILE *out, const str
 {
 	struct function_statistics *functions;
 	struct table *table;
+	bool unfinished = false;
 	size_t count;
 	int err = report_functions(timeline, options->sort, &functions, &count);
 
 	if (err)
 		return err;
-	table = table_create(function_columns, COLUMNS(function_columns));
+	for (size_t i = 0; i < count; i++)
+		unfinished = unfinished || functions[i].unfinished;
+	table = unfinished ? table_create(unfinished_columns, COLUMNS(unfinished_columns))
+			   : table_create(function_columns, COLUMNS(function_columns));
 	err = table ? 0 : -ENOMEM;
 	for (size_t i = 0; i < count && !err; i++)
-		err = add_function(table, timeline, &functions[i], options->unit);
+		err = add_function(table, timeline, &functions[i], options->unit, unfinished);
 	if (!err && count)
-		table_print(table, out, WIDEST_NAME, options->colour);
+		table_print(table, out, REPORT_WIDEST_NAME, options->colour);
 	else if (!err)
 		fputs("no scopes\n", out);
 	table_destroy(table);
@@ -141,7 +117,7 @@ static int print_threads(const struct timeline *timeline, FILE *out, const struc
 		err = add_thread(table, timeline, &timeline->lanes[i]);
 	if (!err) {
 		putc('\n', out);
-		table_print(table, out, WIDEST_NAME, options->colour);
+		table_print(table, out, REPORT_WIDEST_NAME, options->colour);
 	}
 	table_destroy(table);
 	return err;
@@ -182,7 +158,7 @@ static int print_losses(const struct timeline *timeline, FILE *out, const struct
 		rest += timeline->losses[i].count;
 	if (!err) {
 		putc('\n', out);
-		table_print(table, out, WIDEST_NAME, options->colour);
+		table_print(table, out, REPORT_WIDEST_NAME, options->colour);
 		if (timeline->loss_count > shown)
 			fprintf(out, "and %zu more losses of %" PRIu64 " events\n",
 				timeline->loss_count - shown, rest);
@@ -215,6 +191,8 @@ int report_text(const struct timeline *timeline, FILE *out, const struct sink_op
 	err = print_functions(timeline, out, options);
 	if (!err)
 		err = print_threads(timeline, out, options);
+	if (!err)
+		err = report_marks_text(timeline, out, options);
 	if (!err)
 		err = print_losses(timeline, out, options);
 	if (err)

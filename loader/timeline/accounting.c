@@ -61,9 +61,16 @@ void accounting_add_function(struct accounting_total *total, const struct functi
 void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *s)
 {
 	total->segment_delivered += s->delivered;
+	total->segment_events += s->events;
 	total->segment_lost += s->lost;
 	total->segment_written_off += s->written_off;
 	total->segment_holes += s->holes;
 	judge(total, "segment", "cursor", s->cursor, "delivered + lost + written_off + holes",
 	      s->delivered + s->lost + s->written_off + s->holes);
+	judge(total, "segment", "delivered", s->delivered, "events + continuations", s->events + s->continuations);
+}
+
+void accounting_judge_events(struct accounting_total *total, uint64_t in_file)
+{
+	judge(total, "segments", "events", total->segment_events, "manual events in the file", in_file);
 }

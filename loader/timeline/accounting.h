@@ -18,8 +18,11 @@ void accounting_begin(struct accounting_total *total);
 void accounting_add_function(struct accounting_total *total, const struct function_accounting *terms,
 			     uint64_t in_file, const char *name);
 
-/* Adds one segment's counts and judges cursor = delivered + lost + written_off + holes. */
+/* Adds one segment's counts and judges its identities (event.h). */
 void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *counts);
+
+/* When all segments are added: judges that the file holds as many manual events as they say were put in it. */
+void accounting_judge_events(struct accounting_total *total, uint64_t in_file);
 
 /* Marks the whole as unbalanced for this reason (printf-like), unless an earlier reason stands. */
 void accounting_fail(struct accounting_total *total, const char *format, ...)

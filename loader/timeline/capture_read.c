@@ -256,6 +256,7 @@ static int take_manual(struct reader *reader, const void *record)
 	raw->name = event->name;
 	raw->kind = event->kind;
 	raw->ring = event->ring;
+	raw->inside = event->kind == MANUAL_COMPLETE ? event->flags : 0;
 	return 0;
 }
 
@@ -564,7 +565,7 @@ int capture_load(const char *path, struct capture *capture)
 	struct reader reader = {.path = path, .capture = capture, .timeline = capture->timeline};
 	int err;
 
-	reader.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	reader.fd = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (reader.fd < 0) {
 		err = -errno;
 		log_error("cannot open the capture %s: %s%s", path, strerror(-err),

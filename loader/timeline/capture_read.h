@@ -27,6 +27,8 @@ struct raw_manual {
 	uint32_t name;
 	uint8_t kind;
 	uint8_t ring;
+	uint16_t
+		inside; /* COMPLETE: events of its thread between start and end; MANUAL_INSIDE_MAX: or more */
 };
 
 /* From manual event `first` on, ticks are of this clock. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -61,6 +62,21 @@ static int fail(struct capture_writer *writer, int err)
 
 /* ---- opening ---- */
 
+/* A capture that is being written is locked by its writer: it must not be moved away under it. */
+static int check_unused(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK) {
+		err = -EBUSY;
+		log_error("another capture is being written to %s: choose another file with -o", path);
+	}
+	close(fd);
+	return err;
+}
+
 /* An older capture is kept as FILE.old; devices, pipes and links are written as they are. */
 static int keep_older(const char *path, bool *exists)
 {
@@ -71,6 +87,9 @@ static int keep_older(const char *path, bool *exists)
 	*exists = !lstat(path, &status);
 	if (!*exists || !S_ISREG(status.st_mode))
 		return 0;
+	err = check_unused(path);
+	if (err)
+		return err;
 	if (asprintf(&old, "%s.old", path) < 0)
 		return -ENOMEM;
 	if (rename(path, old)) {
@@ -100,8 +119,11 @@ static int open_output(const char *path)
 		/* A new file is really new: nobody has put a link in its place since. */
 		fd = exists ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY)
 			    : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd >= 0)
+		if (fd >= 0) {
+			if (!exists)
+				flock(fd, LOCK_EX | LOCK_NB);
 			return fd;
+		}
 	}
 	err = -errno;
 	log_error("cannot create the capture %s: %s; choose a writable place with -o", path, strerror(-err));
@@ -412,6 +434,11 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 				      const struct segment_accounting *accounting)
 {
 	return put(writer, CHUNK_SEGMENT_ACCOUNTING, accounting, 1, sizeof(*accounting));
+}
+
+uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)
+{
+	return writer->records[CHUNK_MANUAL];
 }
 
 uint64_t capture_writer_in_file(const struct capture_writer *writer, uint32_t id)

@@ -47,6 +47,9 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 /* How many completed scopes (neither unfinished nor unwound) of function `id` were put out. */
 uint64_t capture_writer_in_file(const struct capture_writer *writer, uint32_t id);
 
+/* How many manual events were put out. */
+uint64_t capture_writer_manual_in_file(const struct capture_writer *writer);
+
 /* Bytes written so far. */
 uint64_t capture_writer_bytes(const struct capture_writer *writer);
 

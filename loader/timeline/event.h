@@ -20,7 +20,8 @@ enum scope_flag {
 	SCOPE_FLAG_UNFINISHED = 1 << 0, /* "unfinished": still open when the capture (or its thread) ended */
 	SCOPE_FLAG_UNWOUND = 1 << 1,	/* "unwound": left by an exception, not by a return */
 	SCOPE_FLAG_CUT = 1 << 2,	/* "cut": never stopped; ends with the scope around it */
-	SCOPE_FLAG_LOST = 1 << 3,	/* "lost": events of its thread were lost while it was open */
+	SCOPE_FLAG_LOST =
+		1 << 3, /* "lost": events of its thread (hooked: of any) were lost while it was open */
 };
 
 /* A hooked call, as the kernel completed it. */
@@ -65,8 +66,10 @@ struct manual_event {
 	uint32_t name;
 	uint8_t kind; /* enum manual_kind */
 	uint8_t ring;
-	uint16_t flags;
+	uint16_t flags; /* COMPLETE: events of its thread between start and end, at most MANUAL_INSIDE_MAX;
+			   else 0 */
 };
+#define MANUAL_INSIDE_MAX 0x7fff /* so many, or more */
 static_assert(sizeof(struct manual_event) == 40, "on disk");
 
 enum thread_change {
@@ -167,17 +170,23 @@ struct function_accounting {
 };
 static_assert(sizeof(struct function_accounting) == 18 * 8, "on disk");
 
-/* What a segment's reader counted: cursor = delivered + lost + written_off + holes, summed over its rings. */
+/*
+ * What was claimed in a segment and what became of it, summed over its rings:
+ *   cursor    = delivered + lost + written_off + holes
+ *   delivered = events + continuations     events: manual events in the file
+ */
 struct segment_accounting {
 	uint64_t cursor;
 	uint64_t delivered;
+	uint64_t events;
+	uint64_t continuations; /* records that only held more of a name */
 	uint64_t lost;
 	uint64_t written_off;
 	uint64_t holes;
 	uint32_t pid;
 	uint32_t reserved;
 };
-static_assert(sizeof(struct segment_accounting) == 48, "on disk");
+static_assert(sizeof(struct segment_accounting) == 64, "on disk");
 
 /*
  * Where sources put what they drained: implemented by the capture writer, later also by the hand-off and by

@@ -10,9 +10,13 @@
 /*
  * While a lane is made, a scope's child_ns holds the positions of its records among those of its kind, as far
  * as they are known; that tells an inner scope from a later one where times are equal. A scope without a
- * start record of its own (hooked, COMPLETE) has its one position twice.
+ * start record of its own (hooked) has its one position twice.
  */
 #define POSITIONS(start, end) ((uint64_t)(uint32_t)(start) << 32 | (uint32_t)(end))
+
+/* Positions are odd. A COMPLETE starts at the even one between the record before it and the first one inside.
+ */
+#define POSITION(index) (2 * (uint32_t)(index) + 1)
 
 /* While a lane is made: a manual scope whose stop was not met (yet); its end_ns is its scope id until then.
  */
@@ -70,7 +74,7 @@ static int start_scope(struct pairing *pairing, const struct raw_manual *event, 
 	memset(scope, 0, sizeof(*scope));
 	scope->start_ns = event->time;
 	scope->end_ns = event->value;
-	scope->child_ns = POSITIONS(position, UINT32_MAX);
+	scope->child_ns = POSITIONS(POSITION(position), UINT32_MAX);
 	scope->name = event->name;
 	scope->function = UINT32_MAX;
 	scope->kind = SCOPE_MANUAL;
@@ -104,7 +108,7 @@ static void stop_scope(struct pairing *pairing, const struct raw_manual *event, 
 		return;
 	}
 	scope->end_ns = event->time;
-	scope->child_ns = POSITIONS(scope->child_ns >> 32, position);
+	scope->child_ns = POSITIONS(scope->child_ns >> 32, POSITION(position));
 	scope->flags = 0;
 	pop_stopped(pairing);
 }
@@ -121,6 +125,14 @@ struct merge {
 	struct pairing pairing;
 };
 
+/* Where it does not tell, it may have started before all others. */
+static uint32_t complete_start(const struct raw_call *complete)
+{
+	uint32_t inside = complete->flags;
+
+	return inside < MANUAL_INSIDE_MAX && inside <= complete->order ? 2 * (complete->order - inside) : 0;
+}
+
 static int outer_first(const void *a, const void *b)
 {
 	const struct raw_call *x = a, *y = b;
@@ -129,6 +141,8 @@ static int outer_first(const void *a, const void *b)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	if (x->end_ns != y->end_ns)
 		return x->end_ns > y->end_ns ? -1 : 1;
+	if (complete_start(x) != complete_start(y))
+		return complete_start(x) < complete_start(y) ? -1 : 1;
 	return x->order > y->order ? -1 : 1;
 }
 
@@ -188,8 +202,8 @@ static int take_event(struct merge *merge, const struct raw_manual *event, size_
 		stop_scope(&merge->pairing, event, position);
 		return 0;
 	case MANUAL_COMPLETE:
-		merge->completes[merge->complete_count++] =
-			(struct raw_call){event->time, event->value, event->name, (uint32_t)position, 0};
+		merge->completes[merge->complete_count++] = (struct raw_call){
+			event->time, event->value, event->name, (uint32_t)position, event->inside};
 		return 0;
 	case MANUAL_THREAD_START:
 		return 0;
@@ -197,10 +211,60 @@ static int take_event(struct merge *merge, const struct raw_manual *event, size_
 		lane->name = event->name;
 		return 0;
 	default:
-		lane->marks[lane->mark_count++] =
-			(struct mark){event->time, event->value, event->name, event->kind};
+		lane->marks[lane->mark_count++] = (struct mark){event->time, event->value, event->name,
+								POSITION(position), event->kind};
 		return 0;
 	}
+}
+
+/* ---- losses ---- */
+
+int merge_loss_order(const void *a, const void *b)
+{
+	const struct loss_event *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+}
+
+/* Number of losses that come before (pid, ring, first_ns > `ns`). */
+static size_t losses_up_to(const struct merge_input *input, uint32_t pid, uint16_t ring, uint64_t ns)
+{
+	const struct loss_event key = {.pid = pid, .index = ring, .first_ns = ns};
+	size_t low = 0, high = input->loss_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (merge_loss_order(&input->losses[middle], &key) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * A scope whose stop may have been lost with other events ends where the first loss of its ring after its
+ * start began: its thread is known to have been in it until then, and may have left it since.
+ */
+static void cut_at_loss(const struct merge *merge, uint8_t ring, struct scope *scope)
+{
+	const struct merge_input *input = merge->input;
+	uint32_t pid = merge->lane->pid;
+	/* The loss before may have begun earlier and lasted until after the start. */
+	size_t i = losses_up_to(input, pid, ring, scope->start_ns);
+	const struct loss_event *loss = i ? &input->losses[i - 1] : NULL;
+
+	if (!loss || loss->pid != pid || loss->index != ring || loss->last_ns < scope->start_ns)
+		loss = i < input->loss_count ? &input->losses[i] : NULL;
+	if (!loss || loss->pid != pid || loss->index != ring)
+		return;
+	scope->end_ns = loss->first_ns > scope->start_ns ? loss->first_ns : scope->start_ns;
+	scope->flags = SCOPE_FLAG_CUT | SCOPE_FLAG_LOST;
 }
 
 static int take_manual(struct merge *merge)
@@ -215,8 +279,12 @@ static int take_manual(struct merge *merge)
 	if (merge->complete_count)
 		qsort(merge->completes, merge->complete_count, sizeof(*merge->completes), outer_first);
 	for (size_t i = 0; i < merge->pairing.count; i++) {
-		if (merge->pairing.scopes[i].flags & NEVER_STOPPED)
-			merge->pairing.scopes[i].end_ns = merge->input->end_ns;
+		struct scope *scope = &merge->pairing.scopes[i];
+
+		if (!(scope->flags & NEVER_STOPPED))
+			continue;
+		scope->end_ns = merge->input->end_ns;
+		cut_at_loss(merge, events[0].ring, scope);
 	}
 	return err;
 }
@@ -242,7 +310,7 @@ static struct scope complete_scope(const struct raw_call *complete)
 	return (struct scope){
 		.start_ns = complete->start_ns,
 		.end_ns = complete->end_ns,
-		.child_ns = POSITIONS(complete->order, complete->order),
+		.child_ns = POSITIONS(complete_start(complete), POSITION(complete->order)),
 		.name = complete->id,
 		.function = UINT32_MAX,
 		.kind = SCOPE_MANUAL,
@@ -251,7 +319,9 @@ static struct scope complete_scope(const struct raw_call *complete)
 
 static bool goes_first(const struct scope *a, const struct scope *b)
 {
-	return a->start_ns < b->start_ns || (a->start_ns == b->start_ns && a->end_ns >= b->end_ns);
+	if (a->start_ns != b->start_ns || a->end_ns != b->end_ns)
+		return a->start_ns < b->start_ns || (a->start_ns == b->start_ns && a->end_ns > b->end_ns);
+	return a->kind != b->kind || a->child_ns >> 32 <= b->child_ns >> 32;
 }
 
 /*
@@ -288,6 +358,90 @@ static void merge_streams(struct merge *merge)
 		*out++ = next;
 	}
 	merge->lane->scope_count = (size_t)(out - merge->lane->scopes);
+}
+
+/* ---- arguments and flows to scopes ---- */
+
+/* While a lane is made, a mark's scope is the position of its own record. */
+static uint32_t position_of(const struct mark *mark)
+{
+	return mark->scope;
+}
+
+static bool began_before(const struct scope *scope, const struct mark *mark)
+{
+	return scope->start_ns <= mark->time_ns &&
+	       (scope->kind == SCOPE_HOOKED || scope->child_ns >> 32 < position_of(mark));
+}
+
+/* Scopes of one kind that have begun, the last one on top; of those that have ended only the top is taken
+ * away. */
+struct begun {
+	struct {
+		uint64_t end; /* manual: position; hooked: ns */
+		uint32_t scope;
+	} * items;
+	size_t count;
+};
+
+static uint32_t innermost_of(struct begun *begun, uint64_t now)
+{
+	while (begun->count && begun->items[begun->count - 1].end < now)
+		begun->count--;
+	return begun->count ? begun->items[begun->count - 1].scope : MARK_NO_SCOPE;
+}
+
+static void begin_scope(struct begun *begun, const struct scope *scopes, uint32_t index)
+{
+	const struct scope *scope = &scopes[index];
+	uint64_t end = scope->kind == SCOPE_MANUAL ? (uint32_t)scope->child_ns : scope->end_ns;
+
+	/* What is never stopped ends with the scope around it. */
+	if (scope->flags & NEVER_STOPPED && innermost_of(begun, scope->child_ns >> 32) != MARK_NO_SCOPE)
+		end = begun->items[begun->count - 1].end;
+	begun->items[begun->count].end = end;
+	begun->items[begun->count++].scope = index;
+}
+
+/*
+ * An argument or a flow belongs to the manual scope that was begun last, as its program sees it, whatever is
+ * hooked; where there is none, to the hooked one.
+ */
+static void attach_all(struct lane *lane, struct begun *manual, struct begun *hooked)
+{
+	size_t next = 0;
+
+	for (size_t i = 0; i < lane->mark_count; i++) {
+		struct mark *mark = &lane->marks[i];
+		uint32_t scope = MARK_NO_SCOPE;
+
+		if (mark->kind == MANUAL_ARGUMENT || mark->kind == MANUAL_FLOW) {
+			for (; next < lane->scope_count && began_before(&lane->scopes[next], mark); next++)
+				begin_scope(lane->scopes[next].kind == SCOPE_MANUAL ? manual : hooked,
+					    lane->scopes, (uint32_t)next);
+			scope = innermost_of(manual, position_of(mark));
+			if (scope == MARK_NO_SCOPE)
+				scope = innermost_of(hooked, mark->time_ns);
+		}
+		mark->scope = scope;
+	}
+}
+
+static int attach_marks(struct lane *lane)
+{
+	struct begun manual = {NULL, 0}, hooked = {NULL, 0};
+	size_t room = lane->mark_count ? lane->scope_count + 1 : 1;
+	int err = -ENOMEM;
+
+	manual.items = malloc(room * sizeof(*manual.items));
+	hooked.items = malloc(room * sizeof(*hooked.items));
+	if (manual.items && hooked.items) {
+		attach_all(lane, &manual, &hooked);
+		err = 0;
+	}
+	free(manual.items);
+	free(hooked.items);
+	return err;
 }
 
 /* ---- depth, self time, sub-lanes: one sweep ---- */
@@ -415,36 +569,6 @@ static int sweep_lane(struct lane *lane)
 	return err;
 }
 
-/* ---- losses ---- */
-
-int merge_loss_order(const void *a, const void *b)
-{
-	const struct loss_event *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
-}
-
-/* Number of losses that come before (pid, ring, first_ns > `ns`). */
-static size_t losses_up_to(const struct merge_input *input, uint32_t pid, uint16_t ring, uint64_t ns)
-{
-	const struct loss_event key = {.pid = pid, .index = ring, .first_ns = ns};
-	size_t low = 0, high = input->loss_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (merge_loss_order(&input->losses[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Manual scopes that were open while events of their ring were lost may lack a stop, or something inside. */
 static void flag_losses(struct lane *lane, const struct merge_input *input, uint8_t ring)
 {
@@ -479,8 +603,10 @@ int merge_lane(struct lane *lane, const struct merge_input *input, uint64_t *orp
 		err = take_manual(&merge);
 	if (!err) {
 		merge_streams(&merge);
-		err = sweep_lane(lane);
+		err = attach_marks(lane);
 	}
+	if (!err)
+		err = sweep_lane(lane);
 	if (!err && input->loss_count && span->has_manual)
 		flag_losses(lane, input, events[0].ring);
 	*orphans += merge.pairing.orphans;

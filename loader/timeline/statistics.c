@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timeline/timeline.h"
+#include "timeline/durations.h"
 
 /*
  * One group per hooked function (by id), then one per name (manual scopes). All durations of finished calls
@@ -87,38 +87,18 @@ static int collect(struct groups *groups)
 	return 0;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Nearest rank: the smallest duration that at least `percent` of all do not exceed. */
-static uint64_t percentile(const uint64_t *sorted, uint64_t count, unsigned percent)
-{
-	uint64_t rank = count / 100 * percent + (count % 100 * percent + 99) / 100;
-
-	return sorted[rank ? rank - 1 : 0];
-}
-
 static void summarise(const struct groups *groups, struct group *group)
 {
 	struct function_statistics *statistics = &group->statistics;
-	uint64_t *durations = groups->durations + group->first;
-	uint64_t count = group->finished, sum = 0;
+	struct duration_statistics durations;
 
-	if (!count)
-		return;
-	qsort(durations, count, sizeof(*durations), ascending);
-	for (uint64_t i = 0; i < count; i++)
-		sum += durations[i];
-	statistics->min_ns = durations[0];
-	statistics->mean_ns = sum / count;
-	statistics->p50_ns = percentile(durations, count, 50);
-	statistics->p90_ns = percentile(durations, count, 90);
-	statistics->p99_ns = percentile(durations, count, 99);
-	statistics->max_ns = durations[count - 1];
+	statistics_of_durations(groups->durations + group->first, group->finished, &durations);
+	statistics->min_ns = durations.min_ns;
+	statistics->mean_ns = durations.mean_ns;
+	statistics->p50_ns = durations.p50_ns;
+	statistics->p90_ns = durations.p90_ns;
+	statistics->p99_ns = durations.p99_ns;
+	statistics->max_ns = durations.max_ns;
 }
 
 /* Takes the groups that are worth a line. Returns their number. */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "timeline/accounting.h"
+#include "timeline/async.h"
 #include "timeline/clock.h"
 #include "timeline/merge.h"
 #include "timeline/names.h"
@@ -239,6 +240,16 @@ static void lane_clear(struct lane *lane)
 	free(lane->marks);
 }
 
+static uint64_t count_unstopped(const struct lane *lane)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < lane->scope_count; i++)
+		count += lane->scopes[i].kind == SCOPE_MANUAL &&
+			 lane->scopes[i].flags & (SCOPE_FLAG_CUT | SCOPE_FLAG_UNFINISHED);
+	return count;
+}
+
 static int add_lane(struct building *building, const struct thread_events *thread,
 		    const struct lane_span *span)
 {
@@ -266,6 +277,8 @@ static int add_lane(struct building *building, const struct thread_events *threa
 	if (!lane->name && process && thread->pid == thread->tid)
 		lane->name = process->name;
 	err = merge_lane(lane, &input, &timeline->accounting.manual_orphans);
+	if (!err)
+		timeline->accounting.manual_unstopped += count_unstopped(lane);
 	if (err || !(lane->scope_count || lane->mark_count))
 		lane_clear(lane);
 	else
@@ -331,6 +344,76 @@ static void judge(struct building *building)
 	}
 	for (size_t i = 0; i < building->capture.segment_count; i++)
 		accounting_add_segment(total, &building->capture.segments[i]);
+	if (building->capture.segment_count)
+		accounting_judge_events(total, building->capture.records[CHUNK_MANUAL]);
+}
+
+/* ---- losses of hooked calls ---- */
+
+struct interval {
+	uint64_t first_ns;
+	uint64_t last_ns;
+};
+
+/* The times in which calls were lost, ascending and apart: the losses are sorted. Returns their number. */
+static size_t ring_loss_intervals(const struct timeline *timeline, struct interval *intervals)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < timeline->loss_count; i++) {
+		const struct loss_event *loss = &timeline->losses[i];
+		uint64_t last = loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
+
+		if (loss->place != LOSS_KERNEL_RING && loss->place != LOSS_HANDOFF)
+			continue;
+		if (count && intervals[count - 1].last_ns >= loss->first_ns) {
+			if (intervals[count - 1].last_ns < last)
+				intervals[count - 1].last_ns = last;
+			continue;
+		}
+		intervals[count++] = (struct interval){loss->first_ns, last};
+	}
+	return count;
+}
+
+/* The first interval that has not ended before `ns`; `count` if all have. */
+static size_t first_not_over(const struct interval *intervals, size_t count, uint64_t ns)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (intervals[middle].last_ns < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A ring is full for whole processors, not threads: any hooked scope open at the time may lack something
+ * inside. */
+static int flag_ring_losses(struct timeline *timeline)
+{
+	struct interval *intervals = calloc(timeline->loss_count + 1, sizeof(*intervals));
+	size_t count;
+
+	if (!intervals)
+		return -ENOMEM;
+	count = ring_loss_intervals(timeline, intervals);
+	for (size_t i = 0; count && i < timeline->lane_count; i++) {
+		for (size_t j = 0; j < timeline->lanes[i].scope_count; j++) {
+			struct scope *scope = &timeline->lanes[i].scopes[j];
+			size_t at = first_not_over(intervals, count, scope->start_ns);
+
+			if (scope->kind == SCOPE_HOOKED && at < count &&
+			    intervals[at].first_ns <= scope->end_ns)
+				scope->flags |= SCOPE_FLAG_LOST;
+		}
+	}
+	free(intervals);
+	return 0;
 }
 
 /* ---- the timeline ---- */
@@ -347,6 +430,10 @@ static int build(struct building *building)
 		return err;
 	settle_times(building);
 	err = make_lanes(building);
+	if (!err)
+		err = flag_ring_losses(building->timeline);
+	if (!err)
+		err = async_pair(building->timeline);
 	if (!err)
 		judge(building);
 	return err;
@@ -389,6 +476,7 @@ void timeline_close(struct timeline *timeline)
 		free(timeline->names[i]);
 	free(timeline->names);
 	free(timeline->lanes);
+	free(timeline->asyncs);
 	free(timeline->processes);
 	free(timeline->functions);
 	free(timeline->losses);

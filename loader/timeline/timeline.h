@@ -27,12 +27,25 @@ struct scope {
 	uint16_t flags;	   /* enum scope_flag */
 };
 
-/* What is not a scope: instants, counters, frame marks. */
+/* What is not a scope: instants, counters, frame marks, begins and ends of async slices, arguments, flows. */
 struct mark {
 	uint64_t time_ns;
 	uint64_t value; /* as the kind says */
 	uint32_t name;
-	uint8_t kind; /* enum manual_kind */
+	uint32_t scope; /* of an argument or a flow: index of the scope of its lane that it belongs to; or
+			   none */
+	uint8_t kind;	/* enum manual_kind */
+};
+#define MARK_NO_SCOPE UINT32_MAX
+
+/* What began in one place and ended in another, paired by process, name and id. */
+struct async_slice {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t id;
+	uint32_t pid;
+	uint32_t name;
+	uint32_t flags; /* SCOPE_FLAG_UNFINISHED: its end is not in the capture */
 };
 
 /* One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane. */
@@ -60,13 +73,15 @@ struct function_entry {
 struct accounting_total {
 	struct function_accounting sum;
 	uint64_t functions; /* that were hooked */
-	uint64_t in_file; /* completed hooked scopes in the file */
+	uint64_t in_file;   /* completed hooked scopes in the file */
 	uint64_t recursion_misses;
 	uint64_t segment_delivered;
+	uint64_t segment_events; /* of the delivered: events, the others only went on with a name */
 	uint64_t segment_lost;
 	uint64_t segment_written_off;
 	uint64_t segment_holes;
-	uint64_t manual_orphans; /* stops without a start in the file */
+	uint64_t manual_orphans;   /* stops without a start in the file */
+	uint64_t manual_unstopped; /* starts without a stop in the file */
 	bool balanced; /* every identity of event.h holds, per function and in all, and the file is whole */
 	char imbalance[256]; /* if not: the first identity that fails, in words */
 };
@@ -76,6 +91,9 @@ struct timeline {
 	size_t name_count;
 	struct lane *lanes; /* by pid, tid, then as its threads lived one after another */
 	size_t lane_count;
+	struct async_slice *asyncs; /* by pid, name, start */
+	size_t async_count;
+	uint64_t async_orphans;		/* ends without a begin in the file */
 	struct process_info *processes; /* names are indexes into timeline.names */
 	size_t process_count;
 	struct function_entry *functions; /* index = function id */
@@ -95,10 +113,10 @@ struct timeline {
 };
 
 /*
- * Reads the capture at `path` (hostile: every length, id and kind is checked; names are made valid UTF-8).
- * Returns the timeline, or NULL with errno (EINVAL: not a capture, or another major version; EBADMSG:
- * damaged; ENOENT, EACCES ... of open; ENOMEM), the failure said. A file cut short is read up to its last
- * whole chunk, and `truncated` is set.
+ * Reads the capture at `path`, "-" being standard input (hostile: every length, id and kind is checked; names
+ * are made valid UTF-8). Returns the timeline, or NULL with errno (EINVAL: not a capture, or another major
+ * version; EBADMSG: damaged; ENOENT, EACCES ... of open; ENOMEM), the failure said. A file cut short is read
+ * up to its last whole chunk, and `truncated` is set.
  */
 struct timeline *timeline_open(const char *path);
 void timeline_close(struct timeline *timeline);
@@ -123,5 +141,58 @@ struct function_statistics {
  */
 int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
 			size_t *count);
+
+/* Durations of a kind: exact; all 0 where there is none. */
+struct duration_statistics {
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns;
+};
+
+/* Async slices of one name in one process. */
+struct async_statistics {
+	uint32_t pid;
+	uint32_t name;
+	uint64_t unfinished;
+	struct duration_statistics finished;
+};
+
+struct frame {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t number; /* from 0, in its lane and of its name */
+};
+#define FRAMES_WORST 5
+
+/* Frames of one name in one lane: from each of its marks to the next. */
+struct frame_statistics {
+	uint32_t lane; /* index into timeline.lanes */
+	uint32_t name;
+	uint64_t marks;
+	uint64_t lost; /* frames during which events of the process were lost: no frame may be made up of two
+			*/
+	struct duration_statistics frames; /* the others */
+	struct frame worst[FRAMES_WORST];  /* the longest first */
+	size_t worst_count;
+};
+
+/* What was counted of one kind and name in one process: counters, arguments (per scope name too), instants.
+ */
+struct number_statistics {
+	uint32_t pid;
+	uint32_t name;
+	uint32_t scope;	  /* of an argument: name of its scope; else 0 */
+	uint8_t kind;	  /* MANUAL_COUNTER_INT, MANUAL_ARGUMENT or MANUAL_INSTANT, which has no values */
+	bool is_floating; /* a counter that ever had a floating-point value: min, max and last are doubles */
+	uint64_t samples;
+	double mean;
+	int64_t min_integer, max_integer, last_integer;
+	double min, max, last;
+};
+
+/* The same for marks; each entry by process and name. malloc'ed, the caller frees. 0 or -ENOMEM. */
+int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics, size_t *count);
+int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count);
+int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics, size_t *count);
 
 #endif

@@ -56,7 +56,12 @@ static void read_event(struct place *place, const char *key, const char *value)
 	if (strcmp(key, "type") == 0)
 		event->type = strcmp(value, "TYPE_SLICE_BEGIN") == 0 ? DECODED_BEGIN
 			      : strcmp(value, "TYPE_SLICE_END") == 0 ? DECODED_END
+			      : strcmp(value, "TYPE_COUNTER") == 0   ? DECODED_COUNTER
 								     : DECODED_INSTANT;
+	else if (strcmp(key, "counter_value") == 0 || strcmp(key, "double_counter_value") == 0)
+		event->counter = strtod(value, NULL);
+	else if (strcmp(key, "flow_ids") == 0 && event->flows < 2)
+		event->flow[event->flows++] = strtoull(value, NULL, 10);
 	else if (strcmp(key, "track_uuid") == 0)
 		event->track = strtoull(value, NULL, 10);
 	else if (strcmp(key, "name_iid") == 0)
@@ -139,6 +144,8 @@ static void read_line(struct decoded *decoded, struct place *place, char *line)
 		key[length - 2] = '\0';
 		cr_assert_lt(strlen(place->path) + length, sizeof(place->path));
 		strcat(strcat(place->path, "."), key);
+		place->track.counts |= strcmp(place->path, ".packet.track_descriptor.counter") == 0;
+		place->event.annotations += strcmp(place->path, ".packet.track_event.debug_annotations") == 0;
 	} else if (strcmp(key, "}") == 0) {
 		*strrchr(place->path, '.') = '\0';
 		if (!*place->path)

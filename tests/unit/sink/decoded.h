@@ -10,13 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum decoded_type { DECODED_NONE, DECODED_BEGIN, DECODED_END, DECODED_INSTANT };
+enum decoded_type { DECODED_NONE, DECODED_BEGIN, DECODED_END, DECODED_INSTANT, DECODED_COUNTER };
 
 struct decoded_event {
 	uint64_t time;
 	uint64_t track;
 	uint64_t name_iid;
 	uint64_t category;
+	double counter;	  /* of either kind */
+	uint64_t flow[2]; /* the first two */
+	size_t flows;
+	size_t annotations;
 	enum decoded_type type;
 	char name[256];	       /* not interned */
 	bool named_before_use; /* its name_iid was sent with it or earlier */
@@ -27,6 +31,7 @@ struct decoded_track {
 	uint64_t parent;
 	uint64_t pid;
 	uint64_t tid;
+	bool counts;
 	char name[256]; /* of track, process or thread */
 };
 

@@ -182,10 +182,128 @@ Test(perfetto, losses_and_marks)
 	cr_assert_eq(known->parent, find_track(&decoded, 0, "demo", 0)->uuid);
 	cr_assert_eq(instants(&decoded, unknown, "2 lost"), 1);
 	cr_assert_eq(instants(&decoded, known, "12 lost"), 1);
-	cr_assert_eq(instants(&decoded, find_track(&decoded, 100, NULL, 0), ""), 2,
-		     "the marks with an interned name");
+	cr_assert_eq(instants(&decoded, find_track(&decoded, 100, NULL, 0), ""), 1 + 5 + 1,
+		     "the marks with an interned name: instant, frames, an argument of nothing");
 	cr_assert_eq(instants(&decoded, find_track(&decoded, 100, NULL, 0), "frame"), 1);
+	cr_assert_eq(instants(&decoded, find_track(&decoded, 100, NULL, 0), "flow"), 1);
 	decoded_free(&decoded);
+}
+
+static const struct decoded_event *find_event(const struct decoded *decoded, uint64_t track,
+					      enum decoded_type type, size_t nth)
+{
+	for (size_t i = 0; i < decoded->event_count; i++) {
+		const struct decoded_event *event = &decoded->events[i];
+
+		if (event->track == track && event->type == type && nth-- == 0)
+			return event;
+	}
+	cr_assert_fail("no such event on track %lu", track);
+	abort();
+}
+
+Test(perfetto, counters)
+{
+	struct decoded decoded;
+	const struct decoded_track *tick;
+	size_t counting = 0;
+
+	decode_sample(&decoded);
+	tick = find_track(&decoded, 0, "tick", 0);
+	cr_assert(tick->counts);
+	cr_assert_eq(tick->parent, find_track(&decoded, 0, "demo", 0)->uuid);
+	cr_assert_eq(find_event(&decoded, tick->uuid, DECODED_COUNTER, 0)->counter, -7);
+	cr_assert_eq(find_event(&decoded, tick->uuid, DECODED_COUNTER, 0)->time, 5000000);
+	cr_assert_eq(find_event(&decoded, tick->uuid, DECODED_COUNTER, 1)->counter, 0.5);
+	for (size_t i = 0; i < decoded.track_count; i++)
+		counting += decoded.tracks[i].counts;
+	cr_assert_eq(counting, 2);
+	decoded_free(&decoded);
+}
+
+Test(perfetto, arguments_and_flows)
+{
+	struct decoded decoded;
+	const struct decoded_event *outer, *fiber, *lone;
+	const struct decoded_track *main_track;
+
+	decode_sample(&decoded);
+	main_track = find_track(&decoded, 100, NULL, 0);
+	outer = find_event(&decoded, main_track->uuid, DECODED_BEGIN, 0);
+	cr_assert_eq(outer->annotations, 2, "its two arguments");
+	cr_assert_eq(outer->flows, 2);
+	fiber = find_event(&decoded, find_track(&decoded, 0, "crossing scopes 1", 0)->uuid, DECODED_BEGIN, 0);
+	cr_assert_eq(fiber->flows, 1);
+	cr_assert_eq(fiber->flow[0], outer->flow[0], "7 ties the two");
+	for (size_t i = 0;; i++) {
+		lone = find_event(&decoded, main_track->uuid, DECODED_INSTANT, i);
+		if (lone->flows)
+			break;
+	}
+	cr_assert_eq(lone->flow[0], outer->flow[1], "8 ties a scope and a point in time");
+	cr_assert_neq(lone->flow[0], outer->flow[0]);
+	decoded_free(&decoded);
+}
+
+/* Slices that overlap lie on tracks of the same name, and those that do not share one. */
+Test(perfetto, asyncs)
+{
+	static const uint64_t starts[2][3] = {{1000000}, {2000000, 3000000, 4000000}};
+	static const size_t counts[2] = {1, 3};
+	struct decoded decoded;
+	struct drawn drawn[3];
+	size_t first = 0;
+
+	decode_sample(&decoded);
+	while (strcmp(decoded.tracks[first].name, "update") != 0 || decoded.tracks[first].counts)
+		first++;
+	cr_assert_str_eq(decoded.tracks[first + 1].name, "update");
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t track = decoded.tracks[first + i].uuid;
+
+		cr_assert_eq(decoded.tracks[first + i].parent, find_track(&decoded, 0, "demo", 0)->uuid);
+		cr_assert_eq(draw(&decoded, track, drawn, 3), counts[i]);
+		for (size_t j = 0; j < counts[i]; j++) {
+			cr_assert_eq(drawn[j].depth, 0);
+			cr_assert_eq(drawn[j].start, starts[i][j]);
+			cr_assert_eq(find_event(&decoded, track, DECODED_BEGIN, j)->annotations,
+				     j == 2 ? 2 : 1, "the id, and that one did not end");
+		}
+	}
+	decoded_free(&decoded);
+}
+
+/* Many at once: on each track one after another, and on no more tracks than there ever were at once. */
+Test(perfetto, many_asyncs)
+{
+	enum { SLICES = 300, AT_ONCE = 7 };
+	struct async_slice slices[SLICES];
+	struct timeline timeline = *sample_timeline();
+	struct decoded decoded;
+	size_t length, drawn_count = 0, tracks = 0;
+	char *trace;
+
+	for (uint64_t i = 0; i < SLICES; i++)
+		slices[i] = (struct async_slice){
+			i * 10, i * 10 + 1 + (i * 37) % (10 * (AT_ONCE - 1)), i, 7, 1, 0};
+	timeline.lane_count = timeline.process_count = timeline.loss_count = 0;
+	timeline.asyncs = slices;
+	timeline.async_count = SLICES;
+	trace = written(perfetto_write, &timeline, NULL, &length);
+	decode(&decoded, trace, length);
+	for (size_t i = 0; i < decoded.track_count; i++) {
+		struct drawn drawn[SLICES];
+		size_t count = draw(&decoded, decoded.tracks[i].uuid, drawn, SLICES);
+
+		tracks += count > 0;
+		drawn_count += count;
+		for (size_t j = 0; j < count; j++)
+			cr_assert_eq(drawn[j].depth, 0);
+	}
+	cr_assert_eq(drawn_count, SLICES);
+	cr_assert(tracks >= 2 && tracks <= AT_ONCE, "%zu tracks", tracks);
+	decoded_free(&decoded);
+	free(trace);
 }
 
 Test(perfetto, empty_timeline)

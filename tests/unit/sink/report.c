@@ -59,7 +59,7 @@ Test(report, json_keys)
 		       "max_ns'.split());"
 		       "h=f|a-set('segment_lost written_off recursion_misses segment_delivered segment_holes "
 		       "balanced'.split());"
-		       "assert list(d)==['functions','threads','accounting'];"
+		       "assert list(d)=='functions threads frames asyncs async_orphans counters arguments instants accounting'.split();"
 		       "assert set(d['accounting'])==a, a^set(d['accounting']);"
 		       "assert all(set(x)==(h if x['kind']=='hooked' else f) for x in d['functions']);"
 		       "assert all(list(x)=='pid tid name scopes max_depth'.split() for x in d['threads'])\"",

@@ -60,10 +60,49 @@ static struct scope fiber_scopes[] = {
 
 static struct scope successor_scopes[] = {HOOKED(NAME_PHYSICS, 8000000, 10000000, 0, 1)};
 
+#define MARK(t, k, n, v)                                                                       \
+	{                                                                                      \
+		.time_ns = (t), .value = (v), .name = (n), .scope = MARK_NO_SCOPE, .kind = (k) \
+	}
+#define MARK_OF(s, t, k, n, v)                                                       \
+	{                                                                            \
+		.time_ns = (t), .value = (v), .name = (n), .scope = (s), .kind = (k) \
+	}
+#define HALF 0x3fe0000000000000ull /* the bits of 0.5 */
+
 static struct mark marks[] = {
-	{.time_ns = 1500000, .name = NAME_TICK, .kind = MANUAL_INSTANT},
-	{.time_ns = 5000000, .value = (uint64_t)-7, .name = NAME_TICK, .kind = MANUAL_COUNTER_INT},
-	{.time_ns = 30000000, .value = 60, .kind = MANUAL_FRAME},
+	MARK_OF(0, 1000000, MANUAL_ARGUMENT, NAME_HOSTILE, (uint64_t)-5),
+	MARK_OF(0, 1000000, MANUAL_FLOW, NAME_NONE, 7),
+	MARK(1500000, MANUAL_INSTANT, NAME_TICK, 0),
+	MARK_OF(0, 2000000, MANUAL_ARGUMENT, NAME_TICK, 1),
+	MARK_OF(0, 2000001, MANUAL_FLOW, NAME_NONE, 8),
+	MARK(5000000, MANUAL_COUNTER_INT, NAME_TICK, (uint64_t)-7),
+	MARK(5500000, MANUAL_FRAME, NAME_DEMO, 0),
+	MARK(6500000, MANUAL_FRAME, NAME_DEMO, 0), /* the frame before it was hit by a loss */
+	MARK(7000000, MANUAL_COUNTER_DOUBLE, NAME_TICK, HALF),
+	MARK(8500000, MANUAL_FRAME, NAME_DEMO, 0),
+	MARK(9000000, MANUAL_FRAME, NAME_DEMO, 0),
+	MARK_OF(7, 9000001, MANUAL_ARGUMENT, NAME_TICK, 3),
+	MARK(18000000, MANUAL_FRAME, NAME_DEMO, 0),
+	MARK(30000000, MANUAL_FRAME, NAME_NONE, 0),
+	MARK(30000000, MANUAL_ARGUMENT, NAME_IDLE, 9), /* outside of any scope */
+	MARK(30000000, MANUAL_FLOW, NAME_NONE, 8),
+};
+
+static struct mark fiber_marks[] = {
+	MARK(1000000, MANUAL_ASYNC_START, NAME_UPDATE, 1), /* drawn as slices, below */
+	MARK_OF(1, 3100000, MANUAL_FLOW, NAME_NONE, 7),
+	MARK(4000000, MANUAL_COUNTER_INT, NAME_UPDATE, INT64_MAX),
+};
+
+/* Two at a time; one that takes the place of the first; one that did not end; another process's. */
+static struct async_slice asyncs[] = {
+	{1000000, 4000000, 1, 100, NAME_UPDATE, 0},
+	{2000000, 3000000, 2, 100, NAME_UPDATE, 0},
+	{3000000, 3000000, 3, 100, NAME_UPDATE, 0},
+	{4000000, 21000000, UINT64_MAX, 100, NAME_UPDATE, SCOPE_FLAG_UNFINISHED},
+	{5000000, 6000000, 1, 100, NAME_HOSTILE, 0},
+	{1000000, 2000000, 1, 200, NAME_UPDATE, 0},
 };
 
 #define SCOPES(array) .scopes = (array), .scope_count = sizeof(array) / sizeof((array)[0])
@@ -75,14 +114,16 @@ static struct lane lanes[] = {
 	 .max_depth = 2,
 	 SCOPES(main_scopes),
 	 .marks = marks,
-	 .mark_count = 3},
+	 .mark_count = sizeof(marks) / sizeof(marks[0])},
 	{.pid = 100,
 	 .tid = 101,
 	 .start_ns = 500,
 	 .end_ns = 7000000,
 	 .name = NAME_WORKER,
 	 .max_depth = 1,
-	 SCOPES(fiber_scopes)},
+	 SCOPES(fiber_scopes),
+	 .marks = fiber_marks,
+	 .mark_count = sizeof(fiber_marks) / sizeof(fiber_marks[0])},
 	{.pid = 100,
 	 .tid = 101,
 	 .start_ns = 7500000,
@@ -149,6 +190,9 @@ const struct timeline *sample_timeline(void)
 		.process_count = 2,
 		.functions = functions,
 		.function_count = 5,
+		.asyncs = asyncs,
+		.async_count = sizeof(asyncs) / sizeof(asyncs[0]),
+		.async_orphans = 3,
 		.losses = losses,
 		.loss_count = 2,
 		.accounting = {.sum = {.entries = 15,

@@ -36,7 +36,14 @@ TestSuite(capture, .init = begin, .fini = end);
 static void make_all_kinds(void)
 {
 	struct loss_event loss = {10, 20, 3, PID, LOSS_KERNEL_RING, 1};
-	struct segment_accounting segment = {10, 7, 1, 1, 1, PID, 0};
+	struct segment_accounting segment = {.cursor = 10,
+					     .delivered = 7,
+					     .events = 3,
+					     .continuations = 4,
+					     .lost = 1,
+					     .written_off = 1,
+					     .holes = 1,
+					     .pid = PID};
 	uint32_t function;
 
 	make_process(&maker, PID, "program", CLOCK_ID_TSC);
@@ -656,18 +663,26 @@ Test(capture, standard_output)
 
 Test(capture, cannot_be_created)
 {
-	char path[128];
+	char older[128], path[160];
 
 	cr_assert(!capture_writer_create("/nowhere/c.scope", 0, NULL));
 	cr_assert_eq(errno, ENOENT);
 	cr_assert(strstr(said(&maker), "/nowhere/c.scope"));
 	cr_assert(!capture_writer_create(maker.directory, 0, NULL));
 	cr_assert_eq(errno, EISDIR);
-	/* The older one cannot be put away. */
-	snprintf(path, sizeof(path), "%s.old", maker.path);
-	cr_assert(!mkdir(path, 0700));
+	/* Its writer is still at work. */
 	cr_assert(!capture_writer_create(maker.path, 0, NULL));
+	cr_assert_eq(errno, EBUSY);
+	cr_assert(strstr(said(&maker), "another capture"));
+	/* The older one cannot be put away. */
+	snprintf(older, sizeof(older), "%s/older", maker.directory);
+	snprintf(path, sizeof(path), "%s.old", older);
+	cr_assert(!mkdir(path, 0700));
+	close(open(older, O_CREAT | O_WRONLY, 0600));
+	cr_assert(!capture_writer_create(older, 0, NULL));
 	cr_assert(strstr(said(&maker), ".old"));
+	rmdir(path);
+	unlink(older);
 }
 
 /* A full disk: said once, kept, and nothing more is written. */
@@ -825,6 +840,22 @@ Test(capture, a_segment_that_does_not_add_up)
 	timeline = make_open(&maker, 1);
 	cr_assert(!timeline->accounting.balanced);
 	cr_assert(strstr(timeline->accounting.imbalance, "cursor"));
+	timeline_close(timeline);
+}
+
+/* What a source took and did not put into the file. */
+Test(capture, a_manual_event_that_is_missing)
+{
+	struct segment_accounting segment = {.cursor = 3, .delivered = 3, .events = 3, .pid = PID};
+	struct timeline *timeline;
+
+	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
+	make_start(&maker, PID, TID, 30, 1, "m");
+	make_stop(&maker, PID, TID, 60, 1);
+	cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
+	timeline = make_open(&maker, 100);
+	cr_assert(!timeline->accounting.balanced);
+	cr_assert(strstr(timeline->accounting.imbalance, "manual events in the file"));
 	timeline_close(timeline);
 }
 

@@ -388,12 +388,28 @@ Test(merge, complete_records)
 
 Test(merge, complete_records_of_equal_times)
 {
-	make_event(&maker, PID, TID, MANUAL_COMPLETE, 10, 0, 20, "inner");
-	make_event(&maker, PID, TID, MANUAL_COMPLETE, 10, 0, 20, "outer");
-	make_event(&maker, PID, TID, MANUAL_COMPLETE, 10, 0, 30, "outermost");
+	make_complete(&maker, PID, TID, 10, 20, 0, "inner");
+	make_complete(&maker, PID, TID, 10, 20, 1, "outer");
+	make_complete(&maker, PID, TID, 10, 30, 2, "outermost");
 	timeline_close(expect("outermost 10-30\n"
 			      " outer 10-20\n"
 			      "  inner 10-20\n"));
+}
+
+/* A clock too coarse to tell: what was recorded inside does. */
+Test(merge, complete_records_beside_each_other_in_one_tick)
+{
+	make_complete(&maker, PID, TID, 10, 10, 0, "first");
+	make_complete(&maker, PID, TID, 10, 10, 0, "in second");
+	make_complete(&maker, PID, TID, 10, 10, 1, "second");
+	make_start(&maker, PID, TID, 10, 1, "third");
+	make_complete(&maker, PID, TID, 10, 10, 0, "in third");
+	make_stop(&maker, PID, TID, 10, 1);
+	timeline_close(expect("first 10-10\n"
+			      "second 10-10\n"
+			      " in second 10-10\n"
+			      "third 10-10\n"
+			      " in third 10-10\n"));
 }
 
 Test(merge, marks)

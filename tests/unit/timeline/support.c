@@ -94,6 +94,21 @@ void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kin
 	cr_assert(!maker->output->manual(maker->output, &event, 1));
 }
 
+void make_complete(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t start, uint64_t end,
+		   uint16_t inside, const char *name)
+{
+	struct manual_event event = {.ticks = start,
+				     .value = end,
+				     .pid = pid,
+				     .tid = tid,
+				     .name = make_name(maker, name),
+				     .kind = MANUAL_COMPLETE,
+				     .ring = (uint8_t)(tid & 15),
+				     .flags = inside};
+
+	cr_assert(!maker->output->manual(maker->output, &event, 1));
+}
+
 void make_start(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, uint64_t id,
 		const char *name)
 {

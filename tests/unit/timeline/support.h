@@ -34,6 +34,9 @@ void make_call(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t functio
 	       uint64_t end, uint16_t flags);
 void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind, uint64_t ticks,
 		uint64_t id, uint64_t value, const char *name);
+/* With so many events of its thread inside. */
+void make_complete(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t start, uint64_t end,
+		   uint16_t inside, const char *name);
 void make_start(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, uint64_t id,
 		const char *name);
 void make_stop(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, uint64_t id);
