@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What does a traced call cost? Empty entry and return programs (the floor: what the kernel takes for the
- *hits) against the shipped object, its session and its drain loop, everything counted; on a plain build and
- *on one with optimised entries; interleaved in one process each, medians. Prints one JSON line a build. Needs
- *root.
+ * hits) against the shipped object, its session and its drain loop, everything counted; on a plain build and
+ * on one with optimised entries; interleaved in one process each, medians. Prints one JSON line a
+ * build. Needs root.
  *
  *	traced_call [ROUNDS]		7 by default
+ *	traced_call floor PID PROGRAM	holds the floor on that process until stdin ends; says `ready`
  */
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -237,6 +238,7 @@ static double run_ours(struct subject *subject, long calls, uint64_t *lost)
 		exit(1);
 	maps.events = probe_session_map(session, "events");
 	maps.open_scopes = probe_session_map(session, "open_scopes");
+	maps.near_scopes = probe_session_map(session, "near_scopes");
 	maps.counters = probe_session_map(session, "counters");
 	maps.pending_loss = probe_session_map(session, "pending_loss");
 	source = bpf_source_create(&maps, 1);
@@ -305,11 +307,35 @@ static void measure(const struct build *build, const char *directory, int rounds
 	print_figures(build, &samples, rounds);
 }
 
+/* For bench/peers, which measures. */
+static int hold_floor(const char *pid, const char *path)
+{
+	struct subject subject = {.pid = atoi(pid), .offset = symbol_offset(path)};
+	int program = load_empty(), on_return, on_entry;
+	char byte;
+
+	snprintf(subject.path, sizeof(subject.path), "%s", path);
+	if (program < 0 || !subject.offset)
+		die(path);
+	on_return = link_empty(program, &subject, BPF_F_UPROBE_MULTI_RETURN);
+	on_entry = link_empty(program, &subject, 0);
+	puts("ready");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	close(on_entry);
+	close(on_return);
+	close(program);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 7;
 	char self[512] = "";
 
+	if (argc == 4 && strcmp(argv[1], "floor") == 0)
+		return hold_floor(argv[2], argv[3]);
 	if (rounds < 1 || rounds > MAX_ROUNDS) {
 		fprintf(stderr, "traced_call: between 1 and %d rounds\n", MAX_ROUNDS);
 		return 2;

@@ -67,7 +67,8 @@ static __always_inline void emit_lost(struct pending_loss *pending, struct funct
 	COUNT(pending->count);
 }
 
-/* A record of a thread. 0, or -1 when it found no room. */
+/* A record of a thread, whose keys these are; with EVENT_FORK, of a child of theirs. 0, or -1 when it found
+ * no room. */
 static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task, const void *comm,
 				  u32 type, u64 now)
 {
@@ -84,10 +85,11 @@ static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *
 	emit_header(&record->header, type, 0);
 	record->thread_start_ns = task->start_time;
 	record->time_ns = now;
-	record->tid = keys->tid;
-	record->tgid = keys->tgid;
-	record->namespace_tid = keys->namespace_tid;
-	record->reserved = 0;
+	/* Those of the keys: after an exec the thread may have another. */
+	record->tid = type == EVENT_FORK ? task->pid : keys->tid;
+	record->tgid = type == EVENT_FORK ? task->tgid : keys->tgid;
+	record->namespace_tid = type == EVENT_FORK ? namespace_tid(task) : keys->namespace_tid;
+	record->parent = type == EVENT_FORK ? keys->tgid : 0;
 	__builtin_memset(record->comm, 0, sizeof(record->comm));
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
 	emit_submit(record);

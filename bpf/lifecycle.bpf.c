@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ends, new programs and new names of traced threads: those that hold a list of keys. These programs run for
- * every thread of the machine, so each first asks for that list and leaves.
+ * Ends, new programs, new names and child processes of traced threads: those that hold a list of keys. These
+ * programs run for every thread of the machine, so each first asks for that list and leaves.
  */
 #include "emit.bpf.h"
 
@@ -19,7 +19,7 @@ static __always_inline struct open_slot *slot_of(struct thread_keys *keys, u32 p
 	key->sp = keys->sp[place % MAX_THREAD_KEYS];
 	key->tid = keys->tid;
 	key->reserved = 0;
-	return bpf_map_lookup_elem(&open_scopes, key);
+	return slot_find(key);
 }
 
 static long note_hit_above(u32 place, struct thread_end *end)
@@ -113,7 +113,7 @@ static long drop_ended_slot(u32 place, struct thread_end *end)
 		slot->last_ns = end->now;
 		return 0;
 	}
-	bpf_map_delete_elem(&open_scopes, &key);
+	slot_drop(&key);
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static long drop_slot(u32 place, struct thread_end *end)
 	if (!slot)
 		return 0;
 	discard_frames(slot, 0);
-	bpf_map_delete_elem(&open_scopes, &key);
+	slot_drop(&key);
 	return 0;
 }
 
@@ -170,5 +170,21 @@ int BPF_PROG(thread_rename, struct task_struct *task, const char *comm)
 
 	if (keys && keys->tid)
 		emit_thread(keys, task, comm, EVENT_RENAME, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A child inherits the breakpoints. Its parent's other threads are asked for by their first. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct thread_keys *keys;
+
+	if (child->tgid == parent->tgid)
+		return 0;
+	keys = bpf_task_storage_get(&thread_keys, parent, NULL, 0);
+	if (!keys && parent->group_leader)
+		keys = bpf_task_storage_get(&thread_keys, parent->group_leader, NULL, 0);
+	if (keys && keys->tid)
+		emit_thread(keys, child, child->comm, EVENT_FORK, bpf_ktime_get_ns());
 	return 0;
 }

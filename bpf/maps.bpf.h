@@ -26,6 +26,15 @@ struct {
 	__type(value, struct open_slot);
 } open_scopes __weak SEC(".maps");
 
+/* Mapped by the loader, and so beginning at a page: its places do not share cache lines. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NEAR_SCOPES);
+	__type(key, u32);
+	__type(value, struct near_slot);
+} near_scopes __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, MAX_FUNCTIONS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is kept with a traced thread. Purpose: a list of the keys it holds in open_scopes, so that none
+ * What is kept with a traced thread. Purpose: a list of the keys it holds slots of, so that none
  * outlives it, and the ids its records carry. Made at the thread's first key; only the thread itself changes
  * it; the kernel frees it with the thread.
  */
 #ifndef SCOPETRACE_THREAD_BPF_H
 #define SCOPETRACE_THREAD_BPF_H
 
-#include "maps.bpf.h"
+#include "slot.bpf.h"
 
 struct thread_keys {
 	u32 count;

@@ -50,6 +50,7 @@ enum {
 
 enum {
 	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1024,
 };
 
 enum {
@@ -103,14 +104,26 @@ struct uprobe_task {
 	unsigned int depth;
 };
 
+struct bpf_run_ctx;
+
+struct bpf_uprobe {
+	u64 cookie;
+};
+
+struct bpf_uprobe_multi_run_ctx {
+	struct bpf_uprobe *uprobe;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	u64 start_time;
 	char comm[16];
+	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct uprobe_task *utask;
+	struct bpf_run_ctx *bpf_ctx;
 };
 
 struct linux_binprm;

@@ -18,6 +18,7 @@
 #include "probe/object.h"
 
 #define DEFAULT_RING_BYTES (8u << 20)
+#define MOST_NAMED	   5
 #define MAX_CLOSERS	   32
 #define REFUSED_SITE	   524 /* ENOTSUPP, which the kernel keeps out of its headers */
 
@@ -27,6 +28,7 @@ struct probe_session {
 	int *links; /* fds */
 	size_t link_count;
 	size_t link_capacity;
+	size_t armed;  /* functions */
 	bool detached; /* frames that are left open must not meet the returns of new links */
 };
 
@@ -38,6 +40,7 @@ struct group {
 	const uint32_t *ids; /* into functions, one for each offset */
 	const unsigned long *offsets;
 	const __u64 *cookies;
+	int *refused; /* by offset: why the kernel takes no probe there, -errno; 0: it does */
 	size_t count;
 };
 
@@ -111,85 +114,110 @@ static bool may_be_a_site(int err)
 	       err != -ENOENT;
 }
 
-/* Index in the group of a site that the kernel refuses by itself, found by halving; group->count if none
- * does. */
-static size_t find_refused_site(struct probe_session *session, const struct group *group,
-				enum probe_program program)
+static int add_link(struct probe_session *session, int fd)
 {
-	size_t first = 0, count = group->count;
-	int fd;
-
-	while (count > 1) {
-		size_t half = count / 2;
-
-		fd = make_link(session, group, program, first, half);
-		if (fd < 0) {
-			count = half;
-			continue;
-		}
+	if (vec_grow(&session->links, &session->link_capacity, session->link_count)) {
 		close(fd);
-		first += half;
-		count -= half;
+		return -ENOMEM;
 	}
-	fd = make_link(session, group, program, first, 1);
-	if (fd < 0)
-		return first;
-	close(fd);
-	return group->count;
+	session->links[session->link_count++] = fd;
+	return 0;
 }
 
-static int say_refused_site(struct probe_session *session, const struct group *group,
-			    enum probe_program program, int err)
+/*
+ * Arms `count` of the group's functions from `first` on: by one link, or where the kernel refuses a site (and
+ * with it the whole link) by as few as go around it. Those that it refuses are marked. 0, or -errno of
+ * another kind.
+ */
+static int attach_range(struct probe_session *session, const struct group *group, enum probe_program program,
+			size_t first, size_t count)
 {
-	size_t site = find_refused_site(session, group, program);
-	const struct probe_function *function;
+	int fd = make_link(session, group, program, first, count);
+	int err;
 
-	if (site == group->count) {
-		log_error("cannot hook the functions of %s in process %d: %s", group->binary, group->pid,
-			  strerror(-err));
-		return err;
+	if (fd >= 0)
+		return add_link(session, fd);
+	if (!may_be_a_site(fd))
+		return fd;
+	if (count == 1) {
+		group->refused[first] = fd;
+		return 0;
 	}
-	function = &group->functions[group->ids[site]];
-	log_error("the kernel refuses a probe on %s (%s+%#llx): %s; leave this function out",
-		  function->display, group->binary, (unsigned long long)function->offset,
-		  err == -REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err));
-	return -EINVAL;
+	err = attach_range(session, group, program, first, count / 2);
+	return err ? err : attach_range(session, group, program, first + count / 2, count - count / 2);
 }
 
-/* Says why; returns what the caller is to return. */
-static int say_failure(struct probe_session *session, const struct group *group, enum probe_program program,
-		       int err)
+/* Arms what was not refused before, in runs. */
+static int attach_program(struct probe_session *session, const struct group *group,
+			  enum probe_program program)
 {
-	if (may_be_a_site(err))
-		return say_refused_site(session, group, program, err);
+	size_t first = 0;
+	int err = 0;
+
+	for (size_t i = 0; i <= group->count && !err; i++) {
+		if (i < group->count && !group->refused[i])
+			continue;
+		if (i > first)
+			err = attach_range(session, group, program, first, i - first);
+		first = i + 1;
+	}
+	return err;
+}
+
+static const char *refusal(int err)
+{
+	return err == -REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err);
+}
+
+static void say_failure(const struct group *group, int err)
+{
 	if (err == -ESRCH)
 		log_error("cannot hook process %d: it has ended, or is a thread of another process",
 			  group->pid);
 	else if (err == -EPERM || err == -EACCES)
-		log_error("cannot hook process %d: %s; run it with sudo, or give it CAP_BPF, CAP_PERFMON "
-			  "and, for another "
-			  "user's process, CAP_SYS_PTRACE",
-			  group->pid, strerror(-err));
+		log_error(
+			"cannot hook process %d: %s; run it with sudo, or give it CAP_BPF, CAP_PERFMON and, for another user's process, CAP_SYS_PTRACE",
+			group->pid, strerror(-err));
 	else
 		log_error("cannot hook the functions of %s in process %d: %s", group->binary, group->pid,
 			  strerror(-err));
-	return err;
 }
 
-static int attach_group(struct probe_session *session, const struct group *group)
+/* What was refused is left out, and said. */
+static void settle_refused(struct probe_session *session, const struct group *group)
 {
-	static const enum probe_program order[] = {PROBE_RETURN, PROBE_ENTRY};
-	int err = vec_reserve((void **)&session->links, &session->link_capacity, session->link_count + 2,
-			      sizeof(*session->links));
+	size_t refused = 0;
 
-	for (size_t i = 0; !err && i < 2; i++) {
-		int fd = make_link(session, group, order[i], 0, group->count);
+	for (size_t i = 0; i < group->count; i++) {
+		const struct probe_function *function = &group->functions[group->ids[i]];
 
-		if (fd < 0)
-			err = say_failure(session, group, order[i], fd);
-		else
-			session->links[session->link_count++] = fd;
+		if (!group->refused[i])
+			continue;
+		if (refused++ < MOST_NAMED)
+			log_warning("the kernel refuses a probe on %s (%s+%#llx): %s; it is left out",
+				    function->display, group->binary, (unsigned long long)function->offset,
+				    refusal(group->refused[i]));
 	}
+	if (refused > MOST_NAMED)
+		log_warning("and %zu more of %s are left out", refused - MOST_NAMED, group->binary);
+	session->armed += group->count - refused;
+}
+
+static int attach_group(struct probe_session *session, struct group *group)
+{
+	int err;
+
+	group->refused = calloc(group->count, sizeof(*group->refused));
+	if (!group->refused)
+		return -ENOMEM;
+	err = attach_program(session, group, PROBE_RETURN);
+	if (!err)
+		err = attach_program(session, group, PROBE_ENTRY);
+	if (err)
+		say_failure(group, err);
+	else
+		settle_refused(session, group);
+	free(group->refused);
 	return err;
 }
 
@@ -240,6 +268,7 @@ static int attach_groups(struct probe_session *session, pid_t pid, const struct 
 				      ids + first,
 				      offsets + first,
 				      cookies + first,
+				      NULL,
 				      i - first};
 
 		if (i < count && strcmp(functions[ids[i]].binary, group.binary) == 0)
@@ -256,7 +285,7 @@ int probe_session_attach(struct probe_session *session, pid_t pid, const struct 
 			 size_t count)
 {
 	uint32_t *ids = calloc(session->function_count, sizeof(*ids));
-	size_t hooked = 0;
+	size_t hooked = 0, armed;
 	int err = -ENOMEM;
 
 	if (!ids)
@@ -275,8 +304,13 @@ int probe_session_attach(struct probe_session *session, pid_t pid, const struct 
 	err = refuse_two_at_one_address(functions, ids, hooked);
 	if (!err)
 		err = probe_object_follow_threads(session->object);
+	armed = session->armed;
 	if (!err && hooked)
 		err = attach_groups(session, pid, functions, ids, hooked);
+	if (!err && hooked && session->armed == armed) {
+		log_error("none of the functions in process %d can be hooked", pid);
+		err = -EINVAL;
+	}
 out:
 	free(ids);
 	if (err)
@@ -326,6 +360,11 @@ static void close_all(struct probe_session *session)
  * Silence first: a link takes tens of ms to close, and a return that came without its entry could be given to
  * a frame that was abandoned at the same stack pointer.
  */
+size_t probe_session_armed(const struct probe_session *session)
+{
+	return session->armed;
+}
+
 void probe_session_detach(struct probe_session *session)
 {
 	if (session->detached)

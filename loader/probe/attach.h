@@ -34,18 +34,21 @@ struct probe_options {
 struct probe_session *probe_session_open(const struct probe_options *options, size_t function_count);
 
 /*
- * Arms all the functions in process `pid`, which may not have exec'ed yet: a binary is told by its file, not
- * by what is mapped now. May be called again for another process, with as many functions that mean the same
- * by their index; only the paths may differ. Not after probe_session_detach. 0, or with the failure said and
- * everything detached, other processes too: -ESRCH, -EINVAL a site that the kernel refuses (it is named) or
- * two functions at one address, -ENOTSUP.
+ * Arms the functions in process `pid`, which may not have exec'ed yet: a binary is told by its file, not by
+ * what is mapped now. Functions that the kernel refuses are left out, and named. May be called again for
+ * another process, with as many functions that mean the same by their index; only the paths may differ. Not
+ * after probe_session_detach. 0, or with the failure said and everything detached, other processes too:
+ * -ESRCH, -EINVAL none of them can be hooked or two functions at one address, -ENOTSUP.
  */
 int probe_session_attach(struct probe_session *session, pid_t pid, const struct probe_function *functions,
 			 size_t count);
 
+/* How many functions are armed, over all calls of probe_session_attach. */
+size_t probe_session_armed(const struct probe_session *session);
+
 /*
- * fd of a map, for the source that drains it: "events", "open_scopes", "counters", "pending_loss",
- * "settings". It stays the session's. -ENOENT.
+ * fd of a map, for the source that drains it: "events", "open_scopes", "near_scopes", "counters",
+ * "pending_loss", "settings". It stays the session's. -ENOENT.
  */
 int probe_session_map(const struct probe_session *session, const char *name);
 

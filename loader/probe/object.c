@@ -169,6 +169,8 @@ int probe_object_follow_threads(struct probe_object *object)
 		err = follow(&skeleton->links.process_exec, skeleton->progs.process_exec);
 	if (!err)
 		err = follow(&skeleton->links.thread_rename, skeleton->progs.thread_rename);
+	if (!err)
+		err = follow(&skeleton->links.process_fork, skeleton->progs.process_fork);
 	return err;
 }
 
@@ -176,9 +178,11 @@ void probe_object_unfollow_threads(struct probe_object *object)
 {
 	struct scopetrace_bpf *skeleton = object->skeleton;
 
+	bpf_link__destroy(skeleton->links.process_fork);
 	bpf_link__destroy(skeleton->links.thread_rename);
 	bpf_link__destroy(skeleton->links.process_exec);
 	bpf_link__destroy(skeleton->links.thread_exit);
+	skeleton->links.process_fork = NULL;
 	skeleton->links.thread_rename = NULL;
 	skeleton->links.process_exec = NULL;
 	skeleton->links.thread_exit = NULL;

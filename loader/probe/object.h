@@ -24,7 +24,8 @@ enum probe_program {
  */
 struct probe_object *probe_object_load(size_t ring_bytes, uint64_t minimum_ns, size_t function_count);
 
-/* Attaches the programs that follow exit, exec and rename of threads, unless they are. 0 or -errno (said). */
+/* Attaches the programs that follow exit, exec, rename and fork of threads, unless they are. 0 or -errno
+ * (said). */
 int probe_object_follow_threads(struct probe_object *object);
 void probe_object_unfollow_threads(struct probe_object *object);
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/io.h"
 #include "base/log.h"
@@ -20,6 +21,7 @@
 struct bpf_source {
 	struct source base;
 	struct bpf_source_maps maps;
+	struct bpf_source_forks forks;
 	struct bpf_ring ring;
 	size_t function_count;
 	int cpu_count;
@@ -28,7 +30,7 @@ struct bpf_source {
 	size_t batched;
 };
 
-/* A slot of open_scopes as it stands when the probes are gone. */
+/* A slot as it stands when the probes are gone. */
 struct open_entry {
 	struct open_key key;
 	struct open_slot slot;
@@ -130,6 +132,14 @@ static int take_thread(struct event_output *output, const struct thread_record *
 	return err ? err : output->thread(output, &thread);
 }
 
+/* The child is not traced: it is no lane. */
+static int take_fork(const struct bpf_source *source, const struct thread_record *record)
+{
+	if (source->forks.told)
+		source->forks.told(source->forks.context, record->tgid, record->parent, record->time_ns);
+	return 0;
+}
+
 static uint32_t record_size(uint16_t type)
 {
 	switch (type) {
@@ -141,6 +151,7 @@ static uint32_t record_size(uint16_t type)
 	case EVENT_EXIT:
 	case EVENT_EXEC:
 	case EVENT_RENAME:
+	case EVENT_FORK:
 		return sizeof(struct thread_record);
 	default:
 		return 0;
@@ -161,7 +172,14 @@ static int take_record(struct bpf_source *source, struct event_output *output, c
 	err = flush(source, output);
 	if (err)
 		return err;
-	return header->type == EVENT_LOSS ? take_loss(output, record) : take_thread(output, record);
+	switch (header->type) {
+	case EVENT_LOSS:
+		return take_loss(output, record);
+	case EVENT_FORK:
+		return take_fork(source, record);
+	default:
+		return take_thread(output, record);
+	}
 }
 
 /* ---- draining ----------------------------------------------------------------------------------------- */
@@ -263,30 +281,59 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 
 /* ---- the end: frames that are open -------------------------------------------------------------------- */
 
-static int collect_open(struct bpf_source *source, struct open_entries *open)
+/* Those of near_scopes, which is mapped: its places are many and mostly free. */
+static int collect_near(struct bpf_source *source, struct open_entries *open)
+{
+	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
+	const struct near_slot *near = mmap(NULL, length, PROT_READ, MAP_SHARED, source->maps.near_scopes, 0);
+	int err = near == MAP_FAILED ? -errno : 0;
+
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < NEAR_SCOPES; i++) {
+		if (!near[i].key.tid)
+			continue;
+		err = vec_grow(&open->items, &open->capacity, open->count);
+		if (!err)
+			open->items[open->count++] = (struct open_entry){near[i].key, near[i].slot};
+	}
+	munmap((void *)near, length);
+	return err;
+}
+
+static int collect_hashed(struct bpf_source *source, struct open_entries *open)
 {
 	struct open_key *previous = NULL, key;
-	int err;
 
 	for (;;) {
-		err = bpf_map_get_next_key(source->maps.open_scopes, previous, &key);
+		int err = bpf_map_get_next_key(source->maps.open_scopes, previous, &key);
+
 		if (err == -ENOENT)
 			return 0;
 		if (!err)
 			err = vec_grow(&open->items, &open->capacity, open->count);
 		if (err)
-			break;
+			return err;
 		open->items[open->count].key = key;
 		previous = &open->items[open->count].key;
 		err = bpf_map_lookup_elem(source->maps.open_scopes, &key, &open->items[open->count].slot);
 		if (err && err != -ENOENT)
-			break;
+			return err;
 		/* Kept even if it was deleted meanwhile, as the place to go on from: it has no frames. */
 		if (err)
 			memset(&open->items[open->count].slot, 0, sizeof(open->items->slot));
 		open->count++;
 	}
-	log_error("cannot read which calls are open: %s", strerror(-err));
+}
+
+static int collect_open(struct bpf_source *source, struct open_entries *open)
+{
+	int err = collect_near(source, open);
+
+	if (!err)
+		err = collect_hashed(source, open);
+	if (err)
+		log_error("cannot read which calls are open: %s", strerror(-err));
 	return err;
 }
 
@@ -470,6 +517,11 @@ fail:
 	destroy(&source->base);
 	errno = -err;
 	return NULL;
+}
+
+void bpf_source_tell_forks(struct source *base, const struct bpf_source_forks *forks)
+{
+	of(base)->forks = *forks;
 }
 
 size_t bpf_source_backlog(const struct source *base)

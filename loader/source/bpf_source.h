@@ -12,6 +12,7 @@
 struct bpf_source_maps {
 	int events;
 	int open_scopes;
+	int near_scopes;
 	int counters;
 	int pending_loss;
 };
@@ -21,6 +22,13 @@ struct bpf_source_maps {
  * gone() is never true: the ring does not know its processes, and whoever attached the probes does.
  */
 struct source *bpf_source_create(const struct bpf_source_maps *maps, size_t function_count);
+
+/* Told while draining (again, if a drain failed): a traced process has made another, which is not traced. */
+struct bpf_source_forks {
+	void (*told)(void *context, uint32_t child, uint32_t parent, uint64_t time_ns);
+	void *context;
+};
+void bpf_source_tell_forks(struct source *source, const struct bpf_source_forks *forks);
 
 /* Bytes that wait in the ring: what a poller adapts its pace to. */
 size_t bpf_source_backlog(const struct source *source);

@@ -2,6 +2,8 @@
 #include "source/shm_source.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,8 @@
 static_assert((int)CLOCK_ID_MONOTONIC == (int)SCOPE_CLOCK_MONOTONIC,
 	      "the reader's clocks are the timeline's");
 static_assert((int)MANUAL_FLOW == (int)SCOPE_KIND_FLOW, "the segment's kinds are the timeline's");
+static_assert((int)MANUAL_INSIDE_MAX == (int)SCOPE_RECORD_INSIDE_MAX,
+	      "the segment's counts are the timeline's");
 
 /* Capture stays on for this long without a renewal: a reader that dies stops costing the writers after it. */
 #define CAPTURE_NS	3000000000ull
@@ -21,7 +25,19 @@ static_assert((int)MANUAL_FLOW == (int)SCOPE_KIND_FLOW, "the segment's kinds are
 #define ANCHOR_NS	100000000ull
 #define ANCHOR_BRACKETS 9
 #define BATCH		1024
-#define LONGEST_NAME	1024
+/* Names of which the end is awaited, each of another thread; more are only in a forged segment. */
+#define MOST_PARTIALS SCOPE_RINGS_MAX
+/* Losses of one ring that follow each other are told as one, but at least so often. */
+#define LOSS_NS	     100000000ull
+#define LONGEST_NAME 1024
+
+/* What is lost and not yet told. */
+struct gap {
+	uint64_t first_ns;
+	uint64_t last_ns;
+	uint64_t count;
+	uint64_t drain; /* the latest drain that added to it */
+};
 
 /* A record whose name goes on in continuation records: one per thread at most, as a thread writes them in a
  * row. */
@@ -38,10 +54,17 @@ struct shm_source {
 	bool translates;
 	pid_t pid;
 	uint64_t renewed_ns;
-	uint64_t anchored_ns;
+	struct clock_anchor first_anchor;
+	uint64_t anchored_ns;		   /* 0: none is put out yet */
 	struct scope_reader_counts before; /* what was done with before this capture */
 	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
-	struct event_output *output; /* of the drain in progress */
+	uint64_t drains;
+	struct event_output *output;	     /* of the drain in progress */
+	uint64_t events;		     /* put out */
+	uint64_t continuations;		     /* records that only went on with a name */
+	struct hash_map names;		     /* tid (ours) -> string id of the comm last told */
+	struct gap gaps[SCOPE_RINGS_MAX][2]; /* by ring, and lapped or written off */
+	size_t gap_count;		     /* of them that hold something */
 	struct manual_event batch[BATCH];
 	size_t batched;
 	struct hash_map tids; /* own-namespace tid -> ours */
@@ -66,6 +89,7 @@ static int put_batch(struct shm_source *s)
 static int put_event(struct shm_source *s, const struct manual_event *event)
 {
 	s->batch[s->batched++] = *event;
+	s->events++;
 	return s->batched == BATCH ? put_batch(s) : 0;
 }
 
@@ -78,18 +102,11 @@ static uint32_t translate(struct shm_source *s, uint32_t namespace_tid, bool fre
 		return namespace_tid;
 	if (!fresh && hash_map_get(&s->tids, namespace_tid, &tid))
 		return tid;
-	tid = s->translator.translate(s->translator.context, namespace_tid);
+	tid = s->translator.translate(s->translator.context, namespace_tid, fresh);
 	if (!tid)
-		tid = namespace_tid;
+		return namespace_tid;
 	hash_map_put(&s->tids, namespace_tid, tid);
 	return tid;
-}
-
-static bool has_value(uint8_t kind)
-{
-	return kind == SCOPE_KIND_COMPLETE || kind == SCOPE_KIND_COUNTER_INT ||
-	       kind == SCOPE_KIND_COUNTER_DOUBLE || kind == SCOPE_KIND_ASYNC_START ||
-	       kind == SCOPE_KIND_ASYNC_STOP || kind == SCOPE_KIND_ARGUMENT || kind == SCOPE_KIND_FLOW;
 }
 
 static struct partial **find_partial(struct shm_source *s, uint32_t tid)
@@ -120,6 +137,12 @@ static int start_partial(struct shm_source *s, const struct manual_event *event,
 {
 	struct partial *partial;
 
+	if (s->partial_count == MOST_PARTIALS) {
+		int err = finish_partial(s, &s->partials[0]);
+
+		if (err)
+			return err;
+	}
 	if (vec_grow(&s->partials, &s->partial_capacity, s->partial_count))
 		return -ENOMEM;
 	partial = malloc(sizeof(*partial));
@@ -147,10 +170,47 @@ static int continue_partial(struct shm_source *s, struct partial **slot, const s
 	return finish_partial(s, slot);
 }
 
+/* ---- names of threads that gave themselves none ---- */
+
+/* Tells the kernel's name of a thread if it is not the one told before. */
+static int tell_name(struct shm_source *s, uint32_t tid)
+{
+	struct thread_info info = {
+		.time_ns = io_now_ns(), .pid = (uint32_t)s->pid, .tid = tid, .change = THREAD_NAMED};
+	char path[64], *comm = NULL;
+	size_t length;
+	uint32_t told;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%" PRIu32 "/comm", (int)s->pid, tid);
+	if (io_read_file(path, &comm, &length)) /* it has ended */
+		return hash_map_put(&s->names, tid, 0);
+	err = s->output->string(s->output, comm, strcspn(comm, "\n"), &info.name);
+	free(comm);
+	if (err || (hash_map_get(&s->names, tid, &told) && told == info.name))
+		return err;
+	err = hash_map_put(&s->names, tid, info.name);
+	return err ? err : s->output->thread(s->output, &info);
+}
+
+/* Those of the capture's threads that have another name by now. */
+static int tell_last_names(struct shm_source *s, uint64_t deadline)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < s->names.size && !err && io_now_ns() < deadline; i++) {
+		if (s->names.used[i])
+			err = tell_name(s, (uint32_t)s->names.keys[i]);
+	}
+	return err;
+}
+
+/* ---- records ---- */
+
 static int take_record(void *context, uint32_t ring, const struct scope_record *record)
 {
 	struct shm_source *s = context;
-	bool value = has_value(record->kind);
+	bool value = scope_kind_has_value(record->kind);
 	size_t room = value ? sizeof(record->name) - sizeof(uint64_t) : sizeof(record->name);
 	size_t length = record->name_length < room ? record->name_length : room;
 	uint32_t tid = translate(s, record->tid, record->kind == SCOPE_KIND_THREAD_START);
@@ -161,13 +221,23 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 				     .tid = tid,
 				     .kind = record->kind,
 				     .ring = (uint8_t)ring,
-				     .flags = 0};
+				     .flags = record->kind == SCOPE_KIND_COMPLETE
+						      ? record->flags >> SCOPE_RECORD_INSIDE_SHIFT
+						      : 0};
+	uint32_t told;
 	int err;
 
-	if (record->kind == SCOPE_KIND_CONTINUATION)
-		return slot && (*slot)->event.scope_id == record->scope_id
-			       ? continue_partial(s, slot, record, length)
-			       : 0;
+	if (record->kind == SCOPE_KIND_CONTINUATION) {
+		s->continuations++;
+		if (slot && (*slot)->event.scope_id == record->scope_id)
+			return continue_partial(s, slot, record, length);
+		return 0; /* the beginning of the name was lost */
+	}
+	if (record->kind == SCOPE_KIND_THREAD_START || !hash_map_get(&s->names, tid, &told)) {
+		err = tell_name(s, tid);
+		if (err)
+			return err;
+	}
 	/* Any other record of the thread says that the rest of its name was lost. */
 	if (slot) {
 		err = finish_partial(s, slot);
@@ -186,19 +256,56 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 	return put_event(s, &event);
 }
 
+/* ---- losses ---- */
+
+static int put_gap(struct shm_source *s, uint32_t ring, bool written_off)
+{
+	struct gap *gap = &s->gaps[ring][written_off];
+	struct loss_event loss = {.first_ns = gap->first_ns,
+				  .last_ns = gap->last_ns,
+				  .count = gap->count,
+				  .pid = (uint32_t)s->pid,
+				  .place = written_off ? LOSS_WRITTEN_OFF : LOSS_SEGMENT_LAP,
+				  .index = (uint16_t)ring};
+
+	gap->count = 0;
+	s->gap_count--;
+	return s->output->loss(s->output, &loss);
+}
+
+/* Tells the losses that nothing more was added to, and those that go on for long; or all. */
+static int put_gaps(struct shm_source *s, bool all)
+{
+	int err = 0;
+
+	for (uint32_t ring = 0; ring < SCOPE_RINGS_MAX && s->gap_count && !err; ring++) {
+		for (int kind = 0; kind < 2 && !err; kind++) {
+			const struct gap *gap = &s->gaps[ring][kind];
+
+			if (gap->count &&
+			    (all || gap->drain != s->drains || gap->last_ns - gap->first_ns >= LOSS_NS))
+				err = put_gap(s, ring, kind);
+		}
+	}
+	return err;
+}
+
 static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, uint64_t count)
 {
 	struct shm_source *s = context;
-	struct loss_event loss = {.first_ns = s->drained_ns,
-				  .last_ns = io_now_ns(),
-				  .count = count,
-				  .pid = (uint32_t)s->pid,
-				  .place = reason == SCOPE_GAP_LAPPED ? LOSS_SEGMENT_LAP : LOSS_WRITTEN_OFF,
-				  .index = (uint16_t)ring};
-	int err = put_batch(s);
+	struct gap *gap = &s->gaps[ring][reason == SCOPE_GAP_WRITTEN_OFF];
 
-	return err ? err : s->output->loss(s->output, &loss);
+	if (!gap->count) {
+		gap->first_ns = s->drained_ns;
+		s->gap_count++;
+	}
+	gap->last_ns = io_now_ns();
+	gap->count += count;
+	gap->drain = s->drains;
+	return 0;
 }
+
+/* ---- clock ---- */
 
 /* The tightest of several brackets of one reading of the segment's clock by two of CLOCK_MONOTONIC. */
 static struct clock_anchor take_anchor(const struct shm_source *s)
@@ -219,15 +326,25 @@ static struct clock_anchor take_anchor(const struct shm_source *s)
 	return best;
 }
 
-static int put_anchor(struct shm_source *s, uint64_t now)
+static int put_anchor(struct shm_source *s, const struct clock_anchor *anchor)
+{
+	if (anchor->clock == CLOCK_ID_MONOTONIC)
+		return 0;
+	return s->output->anchor(s->output, anchor);
+}
+
+/* The first one was taken before capture was turned on, so that it lies before all events: no time is
+ * extrapolated. */
+static int put_anchors(struct shm_source *s, uint64_t now)
 {
 	struct clock_anchor anchor;
+	int err = 0;
 
+	if (!s->anchored_ns)
+		err = put_anchor(s, &s->first_anchor);
 	s->anchored_ns = now;
-	if (scope_reader_clock(s->reader) == SCOPE_CLOCK_MONOTONIC)
-		return 0;
 	anchor = take_anchor(s);
-	return s->output->anchor(s->output, &anchor);
+	return err ? err : put_anchor(s, &anchor);
 }
 
 static struct scope_reader_events events_of(struct shm_source *s)
@@ -244,11 +361,14 @@ static ssize_t drain_all(struct shm_source *s, struct event_output *output)
 
 	s->output = output;
 	if (now - s->anchored_ns >= ANCHOR_NS)
-		err = put_anchor(s, now);
+		err = put_anchors(s, now);
 	if (err)
 		return err;
+	s->drains++;
 	drained = scope_reader_drain(s->reader, &events, 0);
 	err = put_batch(s);
+	if (!err && s->gap_count)
+		err = put_gaps(s, false);
 	s->drained_ns = now;
 	return err ? err : (ssize_t)drained;
 }
@@ -270,6 +390,7 @@ static ssize_t shm_drain(struct source *source, struct event_output *output)
  * claimed is a hole until then. A stopped writer is not waited for longer than this.
  */
 #define LAST_WRITERS_NS 20000000ull
+#define LAST_NAMES_NS	100000000ull
 
 static int shm_finish(struct source *source, struct event_output *output)
 {
@@ -292,7 +413,11 @@ static int shm_finish(struct source *source, struct event_output *output)
 		err = finish_partial(s, &s->partials[0]);
 	if (!err)
 		err = put_batch(s);
-	return err ? err : put_anchor(s, io_now_ns());
+	if (!err)
+		err = put_gaps(s, true);
+	if (!err)
+		err = tell_last_names(s, io_now_ns() + LAST_NAMES_NS);
+	return err ? err : put_anchors(s, io_now_ns());
 }
 
 static bool shm_gone(struct source *source)
@@ -311,6 +436,7 @@ static void shm_destroy(struct source *source)
 		free(s->partials[i]);
 	free(s->partials);
 	hash_map_clear(&s->tids);
+	hash_map_clear(&s->names);
 	free(s);
 }
 
@@ -321,6 +447,16 @@ static const struct source_ops shm_ops = {
 	.gone = shm_gone,
 	.destroy = shm_destroy,
 };
+
+static void say_other_version(pid_t pid)
+{
+	uint16_t major = 0, minor = 0;
+
+	scope_reader_refused_version(pid, &major, &minor);
+	log_error("the libscope segment of process %d is of version %u.%u, and this scopetrace (%u.%u) reads "
+		  "version %u only: use the scopetrace that came with the process's libscope",
+		  pid, major, minor, SCOPE_ABI_MAJOR, SCOPE_ABI_MINOR, SCOPE_ABI_MAJOR);
+}
 
 static void say_open_failure(pid_t pid, int err)
 {
@@ -336,9 +472,7 @@ static void say_open_failure(pid_t pid, int err)
 			  pid);
 		break;
 	case EPROTO:
-		log_error("process %d uses a libscope of another major version; use the scopetrace that came "
-			  "with it",
-			  pid);
+		say_other_version(pid);
 		break;
 	case EBADMSG:
 		log_error("the libscope segment of process %d is damaged: its header does not add up", pid);
@@ -398,6 +532,7 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	if (!scope_reader_resumes(s->reader))
 		pass_over_leftovers(s);
 	s->before = scope_reader_counts(s->reader);
+	s->first_anchor = take_anchor(s);
 	scope_reader_capture(s->reader, CAPTURE_NS);
 	s->renewed_ns = s->drained_ns = io_now_ns();
 	return &s->source;
@@ -406,6 +541,11 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 uint32_t shm_source_clock(const struct source *source)
 {
 	return scope_reader_clock(of(source)->reader);
+}
+
+uint32_t shm_source_slots(const struct source *source)
+{
+	return scope_reader_slots(of(source)->reader);
 }
 
 struct segment_accounting shm_source_accounting(const struct source *source)
@@ -417,6 +557,8 @@ struct segment_accounting shm_source_accounting(const struct source *source)
 	/* What is claimed but not looked at (backlog) is the next reader's. */
 	return (struct segment_accounting){.cursor = counts.cursor - counts.backlog - settled,
 					   .delivered = counts.delivered - before->delivered,
+					   .events = of(source)->events,
+					   .continuations = of(source)->continuations,
 					   .lost = counts.lost - before->lost,
 					   .written_off = counts.written_off - before->written_off,
 					   .holes = counts.holes,

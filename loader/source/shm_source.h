@@ -11,8 +11,8 @@
 
 /* How thread ids of the process's own pid namespace become ours. */
 struct tid_translator {
-	/* The id in our namespace, or 0 if no such thread lives now. */
-	uint32_t (*translate)(void *context, uint32_t namespace_tid);
+	/* The id in our namespace, or 0 if no such thread is known. `fresh`: a thread that has just begun. */
+	uint32_t (*translate)(void *context, uint32_t namespace_tid, bool fresh);
 	void *context;
 };
 
@@ -26,6 +26,9 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 
 /* The clock of its records (enum clock_id). */
 uint32_t shm_source_clock(const struct source *source);
+
+/* How many events each of its rings holds. */
+uint32_t shm_source_slots(const struct source *source);
 
 /* What its reader counted so far. */
 struct segment_accounting shm_source_accounting(const struct source *source);

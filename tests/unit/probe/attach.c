@@ -244,16 +244,28 @@ static void expect_said(const char *words)
 }
 
 #if defined(__x86_64__)
-Test(attach, a_refused_site_is_named)
+Test(attach, a_refused_site_is_named_and_left_out)
 {
 	struct probe_function functions[] = {of_self("plain_one", plain_one), of_self("refused", refused),
 					     of_self("plain_two", plain_two)};
 	struct probe_session *session = open_session(3);
+
+	cr_redirect_stderr();
+	cr_expect_eq(probe_session_attach(session, getpid(), functions, 3), 0);
+	cr_expect_eq(probe_session_armed(session), 2);
+	expect_said("refuses a probe on refused (");
+	probe_session_close(session);
+}
+
+Test(attach, none_but_a_refused_site)
+{
+	struct probe_function function = of_self("refused", refused);
+	struct probe_session *session = open_session(1);
 	struct ids ids;
 
 	cr_redirect_stderr();
-	cr_expect_eq(probe_session_attach(session, getpid(), functions, 3), -EINVAL);
-	expect_said("refuses a probe on refused (");
+	cr_expect_eq(probe_session_attach(session, getpid(), &function, 1), -EINVAL);
+	expect_said("none of the functions");
 	collect_ids(session, &ids);
 	cr_expect_eq(ids.link_count, 0, "everything is detached");
 	probe_session_close(session);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "hooked_run.h"
 
+#include <bpf/bpf.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -255,6 +257,17 @@ static int keep_loss(struct event_output *output, const struct loss_event *loss)
 	return 0;
 }
 
+static void count_fork(void *context, uint32_t child, uint32_t parent, uint64_t time_ns)
+{
+	struct tally *tally = context;
+
+	cr_assert_neq(child, parent);
+	cr_assert_gt(time_ns, 0);
+	cr_assert(!tally->forks || tally->fork_parent == parent);
+	tally->fork_parent = parent;
+	tally->forks++;
+}
+
 /* ---- a run -------------------------------------------------------------------------------------------- */
 
 void run_open(struct hooked_run *run, const char *const *functions, const struct probe_options *options)
@@ -276,10 +289,12 @@ void run_open(struct hooked_run *run, const char *const *functions, const struct
 	cr_assert_not_null(run->session);
 	maps.events = probe_session_map(run->session, "events");
 	maps.open_scopes = probe_session_map(run->session, "open_scopes");
+	maps.near_scopes = probe_session_map(run->session, "near_scopes");
 	maps.counters = probe_session_map(run->session, "counters");
 	maps.pending_loss = probe_session_map(run->session, "pending_loss");
 	run->source = bpf_source_create(&maps, run->function_count);
 	cr_assert_not_null(run->source);
+	bpf_source_tell_forks(run->source, &(struct bpf_source_forks){count_fork, &run->tally});
 }
 
 void run_attach(struct hooked_run *run, const struct target *target)
@@ -378,6 +393,43 @@ size_t run_threads(const struct hooked_run *run, enum thread_change change)
 
 	for (size_t i = 0; i < run->tally.thread_count; i++)
 		count += run->tally.threads[i].change == change;
+	return count;
+}
+
+static size_t slots_near(const struct hooked_run *run, struct open_key *key, struct open_slot *slot)
+{
+	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
+	const struct near_slot *near =
+		mmap(NULL, length, PROT_READ, MAP_SHARED, probe_session_map(run->session, "near_scopes"), 0);
+	size_t count = 0;
+
+	cr_assert_neq(near, MAP_FAILED);
+	for (size_t i = 0; i < NEAR_SCOPES; i++) {
+		if (!near[i].key.tid)
+			continue;
+		if (!count && key)
+			*key = near[i].key;
+		if (!count && slot)
+			*slot = near[i].slot;
+		count++;
+	}
+	munmap((void *)near, length);
+	return count;
+}
+
+size_t run_slots(const struct hooked_run *run, struct open_key *key, struct open_slot *slot)
+{
+	int map = probe_session_map(run->session, "open_scopes");
+	struct open_key *previous = NULL, at;
+	size_t count = slots_near(run, key, slot);
+
+	for (; !bpf_map_get_next_key(map, previous, &at); previous = &at) {
+		if (!count && key)
+			*key = at;
+		if (!count && slot)
+			cr_assert_eq(bpf_map_lookup_elem(map, &at, slot), 0);
+		count++;
+	}
 	return count;
 }
 

@@ -6,17 +6,18 @@
 #ifndef SCOPETRACE_TESTS_HOOKED_RUN_H
 #define SCOPETRACE_TESTS_HOOKED_RUN_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bpf/scope_event.h"
 #include "probe/attach.h"
 #include "source/bpf_source.h"
 #include "timeline/event.h"
 
 #define RUN_FUNCTIONS 8
-#define RUN_NAMES     4096
 
 /* A program of tests/targets that waits for its go line (or, before its exec, for target_exec). */
 struct target {
@@ -43,6 +44,8 @@ struct tally {
 	size_t name_capacity;
 	uint64_t lost;
 	size_t losses;
+	size_t forks; /* children told of, whose parent is `fork_parent` */
+	uint32_t fork_parent;
 	int fail_after;	  /* calls of hooked() that succeed before one fails with -EIO; -1: all */
 	bool unannounced; /* a scope came before the first record of its thread */
 };
@@ -88,6 +91,12 @@ struct function_accounting run_account(const struct hooked_run *run, const char 
 uint64_t run_delivered(const struct hooked_run *run, const char *function, uint16_t flags, uint16_t without);
 /* Records of threads of that kind. */
 size_t run_threads(const struct hooked_run *run, enum thread_change change);
+
+/*
+ * Keys that hold a slot, in either map, of any thread. Of the first that is found, unless NULL: the key and
+ * the slot.
+ */
+size_t run_slots(const struct hooked_run *run, struct open_key *key, struct open_slot *slot);
 
 /* Every identity for every function, that no scopes cross, and that each scope is of the target. */
 void run_check(const struct hooked_run *run);

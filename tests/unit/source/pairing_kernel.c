@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
@@ -202,6 +203,8 @@ Test(pairing_kernel, fork_inside_a_call)
 	expect_truth(&run, &target, "forker");
 	expect_truth(&run, &target, "after");
 	cr_expect_eq(run.tally.scope_count, 40);
+	cr_expect_eq(run.tally.forks, 20);
+	cr_expect_eq(run.tally.fork_parent, (uint32_t)target.pid);
 	for (size_t i = 0; i < run.tally.scope_count; i++)
 		cr_expect_eq(run.tally.scopes[i].pid, (uint32_t)target.pid);
 	run_close(&run);
@@ -264,6 +267,198 @@ Test(pairing_kernel, a_thousand_stack_pointers)
 	cr_expect_eq(run_account(&run, "leaf").opened, 1000);
 	cr_expect_eq(run_account(&run, "leaf").discarded, 1000);
 	run_close(&run);
+}
+
+/* Every `step`-th place of near_scopes belongs to a thread that does not exist. */
+static void take_places(const struct hooked_run *run, size_t step)
+{
+	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
+	struct near_slot *near = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED,
+				      probe_session_map(run->session, "near_scopes"), 0);
+
+	cr_assert_neq(near, MAP_FAILED);
+	for (size_t i = 0; i < NEAR_SCOPES; i += step)
+		near[i].key.tid = UINT32_MAX;
+	munmap(near, length);
+}
+
+static size_t count_hashed(const struct hooked_run *run)
+{
+	int map = probe_session_map(run->session, "open_scopes");
+	struct open_key *previous = NULL, key;
+	size_t count = 0;
+
+	for (; !bpf_map_get_next_key(map, previous, &key); previous = &key)
+		count++;
+	return count;
+}
+
+/* Keys whose place in near_scopes is taken are kept in open_scopes, and leave it with their thread. */
+static void places_taken_case(size_t step)
+{
+	struct hooked_run run;
+	struct target target;
+	size_t hashed = 0;
+
+	target_start(&target, ARGUMENTS("abandon", "20000"));
+	run_open(&run, FUNCTIONS("outer", "visit", "leaf"), NULL);
+	take_places(&run, step);
+	run_attach(&run, &target);
+	target_go(&target);
+	while (!target_ended(&target)) {
+		size_t count = count_hashed(&run);
+
+		hashed = count > hashed ? count : hashed;
+		run_drain(&run);
+		poll(NULL, 0, 1);
+	}
+	run_finish(&run);
+	run_check(&run);
+	for (size_t i = 0; i < run.function_count; i++)
+		expect_truth(&run, &target, run.functions[i]);
+	cr_expect_eq(run_account(&run, "outer").completed, 1);
+	cr_expect_eq(run_account(&run, "visit").completed, 20000);
+	cr_expect_eq(run_account(&run, "leaf").discarded, 20000);
+	cr_expect_gt(hashed, 0);
+	cr_expect_eq(count_hashed(&run), 0);
+	cr_expect_eq(run_slots(&run, NULL, NULL), (NEAR_SCOPES + step - 1) / step,
+		     "only those that were taken");
+	run_close(&run);
+}
+
+Test(pairing_kernel, no_place_near)
+{
+	places_taken_case(1);
+	places_taken_case(2);
+}
+
+/* A handler runs on the stack of the call that it interrupts. */
+static void signals_case(const char *program)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("work", "on_signal", "step"), NULL);
+	for (size_t i = 0; i < run.function_count; i++) {
+		expect_truth(&run, &target, run.functions[i]);
+		cr_expect_eq(run_account(&run, run.functions[i]).completed, 200);
+	}
+	cr_expect_eq(run.tally.scope_count, 600);
+	run_close(&run);
+}
+
+Test(pairing_kernel, signal_handlers)
+{
+	signals_case("signals");
+	signals_case("signals.nop5");
+}
+
+static void siglongjmp_case(const char *program)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS(program, "jump"), FUNCTIONS("work", "on_signal", "step"), NULL);
+	for (size_t i = 0; i < run.function_count; i++) {
+		expect_truth(&run, &target, run.functions[i]);
+		cr_expect_eq(run_account(&run, run.functions[i]).completed, 100);
+		cr_expect_eq(run_account(&run, run.functions[i]).discarded +
+				     run_account(&run, run.functions[i]).unfinished,
+			     100);
+	}
+	/* The last call jumped out as the process ended: nothing after it shows that it is gone. */
+	cr_expect_leq(run_account(&run, "work").unfinished, 1);
+	run_close(&run);
+}
+
+Test(pairing_kernel, siglongjmp_out_of_a_handler)
+{
+	siglongjmp_case("signals");
+	siglongjmp_case("signals.nop5");
+}
+
+/* The child calls in the parent's memory and on its stack, but is another process: not traced. */
+static void vfork_case(const char *program)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("vforker", "step"), NULL);
+	expect_truth(&run, &target, "vforker");
+	expect_truth(&run, &target, "step");
+	cr_expect_eq(run_account(&run, "vforker").completed, 20);
+	cr_expect_eq(run_account(&run, "step").completed, 20);
+	cr_expect_eq(run.tally.forks, 20);
+	cr_expect_eq(run.tally.fork_parent, (uint32_t)target.pid);
+	cr_expect_eq(run_account(&run, "vforker").orphans + run_account(&run, "step").orphans, 0);
+	for (size_t i = 0; i < run.tally.scope_count; i++)
+		cr_expect_eq(run.tally.scopes[i].tid, (uint32_t)target.pid);
+	run_close(&run);
+}
+
+Test(pairing_kernel, vfork_inside_a_call)
+{
+	vfork_case("vforkin");
+	vfork_case("vforkin.nop5");
+}
+
+/* What `record --force` does to a process that it would refuse: the calls that are left are unfinished. */
+static void thread_end_case(const char *program, const char *how)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS(program, how), FUNCTIONS("leave", "step"), NULL);
+	expect_truth(&run, &target, "leave");
+	expect_truth(&run, &target, "step");
+	cr_expect_eq(run_account(&run, "leave").opened, 16);
+	cr_expect_eq(run_account(&run, "leave").unfinished, 16);
+	cr_expect_eq(run_delivered(&run, "leave", SCOPE_FLAG_UNFINISHED, 0), 16);
+	cr_expect_eq(run_account(&run, "step").completed, 1600);
+	cr_expect_eq(run_threads(&run, THREAD_SEEN), 16);
+	cr_expect_eq(run_threads(&run, THREAD_EXITED), 16);
+	cr_expect_eq(run_slots(&run, NULL, NULL), 0, "no slot outlives its thread");
+	run_close(&run);
+}
+
+Test(pairing_kernel, pthread_exit_inside_a_call)
+{
+	thread_end_case("threadend", NULL);
+	thread_end_case("threadend.nop5", NULL);
+}
+
+Test(pairing_kernel, threads_killed_inside_a_call)
+{
+	thread_end_case("threadend", "killed");
+	thread_end_case("threadend.nop5", "killed");
+}
+
+/*
+ * The thread that calls exec goes on under the first thread's id; what either had open is closed. A link of
+ * uprobe_multi belongs to the first thread's task, which is gone then: of the new program the kernel tells
+ * nothing.
+ */
+static void exec_by_a_thread_case(const char *program)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("work", "replace", "wait_inside"), NULL);
+	expect_truth(&run, &target, "replace");
+	expect_truth(&run, &target, "wait_inside");
+	cr_expect_eq(run_account(&run, "work").entries, 10);
+	cr_expect_eq(run_account(&run, "work").completed, 10);
+	cr_expect_eq(run_account(&run, "replace").discarded, 1);
+	cr_expect_eq(run_account(&run, "wait_inside").unfinished, 1);
+	for (size_t i = 0; i < run.tally.scope_count; i++)
+		cr_expect_eq(run.tally.scopes[i].tid, (uint32_t)target.pid);
+	run_close(&run);
+}
+
+Test(pairing_kernel, exec_by_another_thread)
+{
+	exec_by_a_thread_case("execthread");
+	exec_by_a_thread_case("execthread.nop5");
 }
 
 Test(pairing_kernel, exec_and_a_new_name)
@@ -532,7 +727,6 @@ Test(pairing_kernel, target_in_its_own_pid_namespace)
 	struct open_key key;
 	struct open_slot slot;
 	uint64_t deadline = io_now_ns() + 60 * 1000000000ull;
-	int map;
 
 	start_in_own_namespace(&target);
 	run_open(&run, FUNCTIONS("top", "mid", "leaf"), NULL);
@@ -547,9 +741,7 @@ Test(pairing_kernel, target_in_its_own_pid_namespace)
 	cr_assert_geq(run.tally.scope_count, 100);
 	cr_expect_eq(run.tally.scopes[0].pid, (uint32_t)target.pid);
 	cr_expect_eq(run.tally.scopes[0].tid, (uint32_t)target.pid);
-	map = probe_session_map(run.session, "open_scopes");
-	cr_assert_eq(bpf_map_get_next_key(map, NULL, &key), 0);
-	cr_assert_eq(bpf_map_lookup_elem(map, &key, &slot), 0);
+	cr_assert_gt(run_slots(&run, &key, &slot), 0);
 	cr_expect_eq(key.tid, (uint32_t)target.pid);
 	cr_expect_eq(slot.tgid, (uint32_t)target.pid);
 	cr_expect_eq(slot.namespace_tid, 1);
