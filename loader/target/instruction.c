@@ -5,9 +5,8 @@
 #include <string.h>
 
 static const uint8_t x86_endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-static const uint8_t x86_nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096, NOP5_BYTES = 5 };
 
 static bool begins_with(const struct code *code, uint64_t at, const uint8_t *bytes, size_t length)
 {
@@ -23,15 +22,44 @@ static uint64_t stepped_over(const struct code *code, uint64_t at, size_t length
 	return at + length < end ? at + length : at;
 }
 
+static bool is_prefix(uint8_t byte)
+{
+	return (byte & 0xf0) == 0x40 || byte == 0x66 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
+	       byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0xf2;
+}
+
+/*
+ * Any nop of five bytes, as the kernel's can_optimize() takes it: gcc writes 0f 1f 44 00 00, clang 0f 1f 44
+ * 00 08, and others prefix a shorter one.
+ */
 static bool is_nop5(const struct code *code, uint64_t at)
 {
-	return begins_with(code, at, x86_nop5, sizeof(x86_nop5));
+	const uint8_t *b = code->bytes + at;
+	size_t prefixes = 0, modrm;
+
+	if (at > code->length || code->length - at < NOP5_BYTES)
+		return false;
+	while (prefixes < NOP5_BYTES && is_prefix(b[prefixes]))
+		prefixes++;
+	if (prefixes == NOP5_BYTES - 1)
+		return b[prefixes] == 0x90;
+	modrm = prefixes + 2;
+	if (modrm >= NOP5_BYTES || b[prefixes] != 0x0f || b[prefixes + 1] != 0x1f)
+		return false;
+	switch (NOP5_BYTES - modrm) {
+	case 1: /* a register or plain memory operand */
+		return (b[modrm] & 0x07) != 0x04 && ((b[modrm] & 0xc0) == 0xc0 || (b[modrm] & 0xc7) < 0x05);
+	case 2: /* with one more byte: a displacement, or the SIB byte */
+		return (b[modrm] & 0xc7) == 0x04 || ((b[modrm] & 0xc0) == 0x40 && (b[modrm] & 0x07) != 0x04);
+	default: /* with SIB byte and displacement */
+		return (b[modrm] & 0xc7) == 0x44;
+	}
 }
 
 /* The kernel patches five bytes at once and so refuses those that cross a page. */
 static bool is_optimisable(const struct code *code, uint64_t at)
 {
-	return is_nop5(code, at) && (code->address + at) % PAGE_BYTES <= PAGE_BYTES - sizeof(x86_nop5);
+	return is_nop5(code, at) && (code->address + at) % PAGE_BYTES <= PAGE_BYTES - NOP5_BYTES;
 }
 
 static int32_t relative32(const uint8_t *bytes)
@@ -96,8 +124,8 @@ static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cos
 		at = stepped_over(code, 0, sizeof(x86_endbr64));
 	behind_endbr = at;
 	/* A nop5 that a loop comes back to lies inside the function, where the red zone is in use. */
-	if (is_nop5(code, at) && (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
-		at += sizeof(x86_nop5);
+	while (is_nop5(code, at) && (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
+		at += NOP5_BYTES;
 	/* If the function loops back to the probe, endbr64 is the place that only calls reach. */
 	if (behind_endbr && is_jumped_to(code, at))
 		at = 0;

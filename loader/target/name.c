@@ -102,6 +102,22 @@ size_t name_without_parameters(const char *demangled, size_t length)
 	return end ? end : length;
 }
 
+bool name_is_start_up(const char *raw)
+{
+	static const char *const names[] = {"_init",
+					    "_fini",
+					    "frame_dummy",
+					    "register_tm_clones",
+					    "deregister_tm_clones",
+					    "__do_global_dtors_aux"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(raw, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 const char *name_unhookable(const char *raw)
 {
 	static const char *const without_call[] = {

@@ -36,6 +36,9 @@ size_t name_without_clone_note(const char *demangled);
  */
 size_t name_without_parameters(const char *demangled, size_t length);
 
+/* True for what the linker adds to every program: no pattern means it, only its exact name does. */
+bool name_is_start_up(const char *raw);
+
 /*
  * Why a function of this name can never be hooked, though it has an address (it is entered without a call, or
  * keeps its return address for later); NULL for all others.

@@ -405,6 +405,8 @@ static size_t include_from(const struct selector *selector, const struct symbol_
 
 		if (!selector->module && function->module->is_libc && !in_libc)
 			continue;
+		if (selector->kind != SELECTOR_NAME && name_is_start_up(function->name))
+			continue;
 		if (!selector_matches(selector, function))
 			continue;
 		if (!marks[i])
@@ -435,11 +437,18 @@ static int include_one(const char *text, const struct symbol_table *table, bool 
 static int exclude_one(const char *text, const struct symbol_table *table, bool *marks)
 {
 	struct selector *selector = selector_parse(text);
+	bool found = false;
 
 	if (!selector)
 		return -errno;
-	for (size_t i = 0; i < table->count; i++)
-		marks[i] = marks[i] && !selector_matches(selector, &table->functions[i]);
+	for (size_t i = 0; i < table->count; i++) {
+		if (!marks[i] || !selector_matches(selector, &table->functions[i]))
+			continue;
+		marks[i] = false;
+		found = true;
+	}
+	if (!found)
+		log_warning("-N %s takes nothing out: no function that -f chose matches it", text);
 	selector_destroy(selector);
 	return 0;
 }
@@ -541,8 +550,8 @@ static int append_lines(const char *text, char ***patterns, size_t *count)
 
 int selector_expand(const char *argument, char ***patterns, size_t *count)
 {
+	size_t length, before = *count;
 	char *text = NULL;
-	size_t length;
 	int err;
 
 	if (argument[0] != '@') {
@@ -553,6 +562,10 @@ int selector_expand(const char *argument, char ***patterns, size_t *count)
 			log_error("cannot read the patterns in %s: %s", argument + 1, strerror(-err));
 		else
 			err = append_lines(text, patterns, count);
+		if (!err && *count == before) {
+			log_error("%s holds no pattern: one a line is wanted", argument + 1);
+			err = -EINVAL;
+		}
 	}
 	if (err == -ENOMEM)
 		log_error("reading patterns failed: %s", strerror(ENOMEM));

@@ -28,7 +28,7 @@ bool selector_names_module(const struct selector *selector);
 /*
  * Appends what an -f or -N argument stands for: the argument itself, or the lines of FILE if it is @FILE
  * (without blanks around them, empty lines and # comments). *patterns is malloc'ed, as are its strings. 0, or
- * with the failure said -errno of reading the file, -ENOMEM.
+ * with the failure said -errno of reading the file, -EINVAL if it holds none, -ENOMEM.
  */
 int selector_expand(const char *argument, char ***patterns, size_t *count);
 void selector_free_patterns(char **patterns, size_t count);

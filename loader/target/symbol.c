@@ -49,8 +49,9 @@ struct collector {
 
 static bool is_forking(const char *name, size_t length)
 {
+	/* syscall() too: what it is called for cannot be seen. */
 	static const char *const names[] = {"fork",    "_Fork",	 "__fork", "__libc_fork", "clone",
-					    "__clone", "clone3", "daemon", "forkpty"};
+					    "__clone", "clone3", "daemon", "forkpty",	  "syscall"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)

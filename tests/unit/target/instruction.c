@@ -41,6 +41,28 @@ Test(instruction, cost_is_that_of_the_instruction_under_the_probe)
 	assert_probe(X86(NOP5, RET), true, 0, PROBE_COST_NOP5);
 }
 
+/* The kernel optimises them all. The second is clang's. */
+Test(instruction, every_nop_of_five_bytes_is_one)
+{
+	static const uint8_t nops[][5] = {
+		{0x0f, 0x1f, 0x44, 0x00, 0x00}, {0x0f, 0x1f, 0x44, 0x00, 0x08}, {0x66, 0x0f, 0x1f, 0x40, 0x00},
+		{0x66, 0x66, 0x0f, 0x1f, 0x00}, {0x66, 0x66, 0x66, 0x66, 0x90}, {0x48, 0x0f, 0x1f, 0x40, 0x00},
+	};
+
+	for (size_t i = 0; i < sizeof(nops) / sizeof(nops[0]); i++) {
+		const uint8_t *n = nops[i];
+
+		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], RET), true, 0, PROBE_COST_NOP5);
+		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 5, PROBE_COST_EMULATED);
+		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 10,
+			     PROBE_COST_EMULATED);
+	}
+	/* Of four and six bytes, and what is none. */
+	assert_probe(X86(0x0f, 0x1f, 0x40, 0x00, PUSH, RET), false, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00, PUSH, RET), false, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00, RET), false, 0, PROBE_COST_STEPPED);
+}
+
 Test(instruction, endbr64_is_stepped_over)
 {
 	assert_probe(X86(ENDBR, PUSH, RET), true, 4, PROBE_COST_EMULATED);
