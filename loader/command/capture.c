@@ -11,23 +11,33 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "probe/feature.h"
-#include "source/bpf_source.h"
 #include "source/shm_source.h"
-#include "target/hazard.h"
 
-static int block_signals(struct capture *c)
+/* ---- signals ---- */
+
+/* A signal that was ignored when we were started (nohup) stays so. */
+static void watch(sigset_t *set, int signal)
+{
+	struct sigaction action;
+
+	if (sigaction(signal, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(set, signal);
+}
+
+int capture_block_signals(struct capture *c)
 {
 	sigset_t blocked, watched;
 
 	sigemptyset(&watched);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGHUP);
+	watch(&watched, SIGINT);
+	watch(&watched, SIGTERM);
+	watch(&watched, SIGHUP);
+	watch(&watched, SIGQUIT);
 	blocked = watched;
 	/* A pipe that nobody reads any more is an error of a write, not our death. */
 	sigaddset(&blocked, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &blocked, &c->old_mask);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	c->blocked = true;
 	c->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (c->signals < 0) {
 		log_error("signalfd: %s", strerror(errno));
@@ -36,159 +46,18 @@ static int block_signals(struct capture *c)
 	return 0;
 }
 
-static uint32_t translate_tid(void *context, uint32_t namespace_tid)
+void capture_unblock_signals(struct capture *c)
 {
-	struct capture *c = context;
-	struct process_thread *threads;
-	size_t count;
-	uint32_t tid = 0;
+	sigset_t mask = c->old_mask;
 
-	if (process_threads(&c->process, &threads, &count))
-		return 0;
-	for (size_t i = 0; i < count; i++) {
-		if ((uint32_t)threads[i].namespace_tid == namespace_tid)
-			tid = (uint32_t)threads[i].tid;
-	}
-	free(threads);
-	return tid;
+	if (!c->blocked)
+		return;
+	sigaddset(&mask, SIGPIPE);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	c->blocked = false;
 }
 
-int capture_open_manual(struct capture *c)
-{
-	struct tid_translator translator = {.translate = translate_tid, .context = c};
-
-	c->manual = shm_source_open(c->process.pid, c->namespaced ? &translator : NULL);
-	if (c->manual || errno == ENOENT || errno == EAGAIN || errno == ESRCH)
-		return 0;
-	return -errno;
-}
-
-static int open_target(struct capture *c)
-{
-	pid_t pid = c->options->pid;
-	int err;
-
-	if (c->options->command) {
-		err = launch_prepare(&c->launch, c->options->command, &c->old_mask);
-		if (err)
-			return err;
-		pid = c->launch.pid;
-	}
-	err = process_open(pid, &c->process);
-	if (err)
-		return err;
-	c->opened = true;
-	c->namespaced = c->process.namespace_pid != c->process.pid;
-	return 0;
-}
-
-static int refuse_hazard(struct capture *c)
-{
-	struct hazard hazard;
-	int err = hazard_check(&c->symbols.modules, &hazard);
-
-	if (err)
-		return err;
-	if (!hazard.found)
-		return 0;
-	if (c->options->force) {
-		log_warning("--force: hooking although it may kill the program: %s", hazard.evidence);
-		return 0;
-	}
-	log_error("not hooking this program, as hooking could kill it: %s. Its manual scopes can be captured "
-		  "without "
-		  "-f; --force hooks it all the same (see HAZARDS in scopetrace-record(1))",
-		  hazard.evidence);
-	return -EPERM;
-}
-
-static int choose_functions(struct capture *c)
-{
-	const struct capture_options *o = c->options;
-	struct symbol_options options = {.optimized = o->optimized};
-	int err;
-
-	if (o->command)
-		err = symbol_table_of_binary(o->command[0], &options, &c->symbols);
-	else
-		err = symbol_table_of_process(c->process.pid, &options, &c->symbols);
-	if (err)
-		return err;
-	c->has_symbols = true;
-	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
-			      &c->functions, &c->function_count);
-	if (err)
-		return err;
-	return refuse_hazard(c);
-}
-
-static int arm(struct capture *c)
-{
-	struct probe_function *sites = calloc(c->function_count, sizeof(*sites));
-	int err;
-
-	if (!sites)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->function_count; i++) {
-		sites[i].binary = c->functions[i]->module->probe_path;
-		sites[i].offset = c->functions[i]->probe_offset;
-		sites[i].display = c->functions[i]->demangled;
-	}
-	err = probe_session_attach(c->session, c->process.pid, sites, c->function_count);
-	free(sites);
-	return err;
-}
-
-static int open_hooked(struct capture *c)
-{
-	struct probe_options options = {.ring_bytes = c->options->ring_bytes,
-					.minimum_ns = c->options->minimum_ns};
-	struct bpf_source_maps maps;
-	int err = feature_require_hooking();
-
-	if (!err)
-		err = choose_functions(c);
-	if (err)
-		return err;
-	c->session = probe_session_open(&options, c->function_count);
-	if (!c->session)
-		return -errno;
-	maps.events = probe_session_map(c->session, "events");
-	maps.open_scopes = probe_session_map(c->session, "open_scopes");
-	maps.counters = probe_session_map(c->session, "counters");
-	maps.pending_loss = probe_session_map(c->session, "pending_loss");
-	c->hooked = bpf_source_create(&maps, c->function_count);
-	if (!c->hooked)
-		return -errno;
-	return arm(c);
-}
-
-/* A command is not started, and a target not disturbed, for a file that cannot be written. */
-static int check_output(const char *path)
-{
-	char *copy, *slash;
-	struct stat status;
-	int err = 0;
-
-	if (strcmp(path, "-") == 0)
-		return 0;
-	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-		log_error("-o '%s' is a directory: give a file name", path);
-		return -EISDIR;
-	}
-	copy = strdup(path);
-	if (!copy)
-		return -ENOMEM;
-	slash = strrchr(copy, '/');
-	if (slash)
-		slash[slash == copy] = '\0';
-	if (access(slash ? copy : ".", stat(path, &status) == 0 && !S_ISREG(status.st_mode) ? F_OK : W_OK)) {
-		err = -errno;
-		log_error("cannot create '%s': %s; choose another place with -o", path, strerror(errno));
-	}
-	free(copy);
-	return err;
-}
+/* ---- the target ---- */
 
 static const char *base_name(const char *path)
 {
@@ -199,22 +68,20 @@ static const char *base_name(const char *path)
 
 static char *join(char *const *words)
 {
-	size_t length = 1;
-	char *joined;
+	char *joined = NULL;
+	size_t length;
+	FILE *text = open_memstream(&joined, &length);
 
+	if (!text)
+		return NULL;
 	for (size_t i = 0; words[i]; i++)
-		length += strlen(words[i]) + 1;
-	joined = calloc(1, length);
-	for (size_t i = 0; joined && words[i]; i++) {
-		strcat(joined, words[i]);
-		if (words[i + 1])
-			strcat(joined, " ");
-	}
+		fprintf(text, "%s%s", i ? " " : "", words[i]);
+	fclose(text);
 	return joined;
 }
 
-/* The child has become the command: until its exec it bore our name. */
-static int rename_launched(struct capture *c)
+/* The child will be the command: until its exec it bears our name. */
+static int name_launched(struct capture *c)
 {
 	free(c->process.command);
 	c->process.command = join(c->options->command);
@@ -222,75 +89,180 @@ static int rename_launched(struct capture *c)
 	return c->process.command ? 0 : -ENOMEM;
 }
 
+static int open_target(struct capture *c)
+{
+	bool launches = c->options->command;
+	int err = 0;
+
+	if (launches)
+		err = launch_prepare(&c->launch, c->options->command, &c->old_mask);
+	if (!err)
+		err = process_open(launches ? c->launch.pid : c->options->pid, &c->process);
+	if (err)
+		return err;
+	c->opened = true;
+	return launches ? name_launched(c) : 0;
+}
+
+/* ---- the file ---- */
+
+static bool is_stream(const char *path)
+{
+	struct stat status;
+
+	return strcmp(path, "-") == 0 ||
+	       (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
+/* A command is not started, and a target not disturbed, for a file that cannot be written. */
+static int check_output(const char *path)
+{
+	struct stat status;
+	char *folder, *slash;
+	int err = 0;
+
+	if (is_stream(path))
+		return 0;
+	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+		log_error("-o '%s' is a directory: give a file name", path);
+		return -EISDIR;
+	}
+	folder = strdup(path);
+	if (!folder)
+		return -ENOMEM;
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = '\0';
+	if (access(slash ? folder : ".", W_OK)) {
+		err = -errno;
+		log_error("cannot create '%s': %s; choose another place with -o", path, strerror(errno));
+	}
+	free(folder);
+	return err;
+}
+
 static int declare_functions(struct capture *c)
 {
 	struct event_output *output = capture_writer_output(c->writer);
+	int err = 0;
 
-	for (size_t i = 0; i < c->function_count; i++) {
+	for (size_t i = 0; i < c->function_count && !err; i++) {
 		const struct function *f = c->functions[i];
 		struct function_info info = {.address = f->address, .id = (uint32_t)i};
-		int err = output->string(output, f->name, strlen(f->name), &info.name);
 
+		err = output->string(output, f->name, strlen(f->name), &info.name);
 		if (!err)
 			err = output->string(output, f->module->base, strlen(f->module->base), &info.module);
 		if (!err)
 			err = capture_writer_function(c->writer, &info);
-		if (err)
-			return err;
 	}
-	return 0;
+	return err;
+}
+
+int capture_declare_process(struct capture *c)
+{
+	struct event_output *output = capture_writer_output(c->writer);
+	const char *command = c->process.command ? c->process.command : "";
+	struct source *segment = c->segments.source;
+	struct process_info info = {.start_ns = c->process.start_ns,
+				    .pid = (uint32_t)c->process.pid,
+				    .clock = segment ? shm_source_clock(segment) : 0};
+	int err = output->string(output, c->process.comm, strlen(c->process.comm), &info.name);
+
+	if (!err)
+		err = output->string(output, command, strlen(command), &info.command);
+	return err ? err : capture_writer_process(c->writer, &info);
 }
 
 static int open_file(struct capture *c)
 {
-	c->writer = capture_writer_create(c->options->output, c->options->argc, c->options->argv);
+	const char *path = c->options->output;
+	int err;
+
+	c->replaced = !is_stream(path) && access(path, F_OK) == 0;
+	c->writer = capture_writer_create(path, c->options->argc, c->options->argv);
 	if (!c->writer)
 		return -errno;
 	c->start_ns = io_now_ns();
-	return declare_functions(c);
+	err = declare_functions(c);
+	return err ? err : capture_declare_process(c);
 }
+
+/* There was nothing to capture after all: the file before it is again what it was. */
+static void discard_file(struct capture *c)
+{
+	const char *path = c->options->output;
+	char *older = NULL;
+
+	capture_writer_finish(c->writer, c->start_ns, c->start_ns, 0);
+	c->writer = NULL;
+	if (is_stream(path))
+		return;
+	unlink(path);
+	if (c->replaced && asprintf(&older, "%s.old", path) > 0)
+		rename(older, path);
+	free(older);
+}
+
+/* ---- opening and closing ---- */
 
 static void say_ready(struct capture *c)
 {
-	const char *manual = c->manual ? " and its manual scopes" : "";
+	int fd = c->options->ready_fd;
 
 	if (c->session)
-		log_info("armed %zu of %zu functions in pid %d%s", c->function_count, c->function_count,
-			 c->process.pid, manual);
-	else if (c->manual)
+		log_info("armed %zu of %zu functions in pid %d%s", probe_session_armed(c->session),
+			 c->function_count, c->process.pid,
+			 c->segments.source ? " and its manual scopes" : "");
+	else if (c->segments.source)
 		log_info("capturing the manual scopes of pid %d", c->process.pid);
 	if (!c->options->command && !c->options->duration_ns)
 		log_info("Ctrl-C ends the capture");
-	if (c->options->ready_fd >= 0 && write(c->options->ready_fd, "ready\n", 6) < 0)
-		log_warning("--ready-fd %d: %s", c->options->ready_fd, strerror(errno));
+	if (fd < 0)
+		return;
+	if (write(fd, "ready\n", 6) < 0)
+		log_warning("--ready-fd %d: %s", fd, strerror(errno));
+	/* Who waits for its end of file shall have it now. */
+	if (fd > STDERR_FILENO)
+		close(fd);
 }
 
 static int nothing_to_capture(const struct capture *c)
 {
-	log_error("process %d (%s) has no libscope segment, and no -f was given: there is nothing to "
-		  "capture. Hook "
-		  "functions by name with -f (`scopetrace functions -p %d` lists them), or build the program "
-		  "with "
-		  "libscope",
-		  c->process.pid, c->process.comm, c->process.pid);
+	log_error(
+		"process %d (%s) has no libscope segment, and no -f was given: there is nothing to capture. Hook functions by name with -f (`scopetrace functions -p %d` lists them), or build the program with libscope",
+		c->process.pid, c->process.comm, c->process.pid);
 	return -ENOENT;
 }
 
-static int open_all(struct capture *c)
+/* Everything up to the file. Signals are blocked only from the moment on at which there is something to
+ * close. */
+static int open_sources(struct capture *c)
 {
 	const struct capture_options *o = c->options;
 	int err = check_output(o->output);
 
 	if (!err)
-		err = block_signals(c);
-	if (!err)
 		err = open_target(c);
 	if (!err && o->include_count)
-		err = open_hooked(c);
+		err = capture_choose(c);
+	if (!err)
+		err = capture_block_signals(c);
+	if (!err && o->include_count)
+		err = capture_arm(c);
 	if (!err && !o->command)
-		err = capture_open_manual(c);
-	if (!err && !o->command && !c->manual && !c->hooked)
+		err = capture_follow_segment(c);
+	if (!err && !o->command && !c->segments.source && !c->hooked)
 		err = nothing_to_capture(c);
+	return err;
+}
+
+static int start_command(struct capture *c)
+{
+	int err = launch_go(&c->launch, c->options->command);
+
+	if (err)
+		discard_file(c);
 	return err;
 }
 
@@ -302,34 +274,44 @@ int capture_open(struct capture *c, const struct capture_options *options)
 			      .launch = {.go = -1, .failure = -1},
 			      .process = {.pidfd = -1},
 			      .signals = -1};
-	err = open_all(c);
-	/* The command starts only when everything else stands. */
-	if (!err && options->command) {
-		say_ready(c);
-		err = launch_go(&c->launch, options->command);
-		if (!err)
-			err = rename_launched(c);
-	}
+	sigprocmask(SIG_SETMASK, NULL, &c->old_mask);
+	err = open_sources(c);
 	if (!err)
 		err = open_file(c);
-	if (!err && !options->command)
-		say_ready(c);
-	return err;
+	if (err)
+		return err;
+	say_ready(c);
+	/* The command starts only when everything else stands. */
+	return options->command ? start_command(c) : 0;
+}
+
+/*
+ * A command that outlived the capture: told to end if its time is up; if the capture failed then that is no
+ * reason for the command to, and we wait for it. Either way a signal now ends us at once.
+ */
+static void close_command(struct capture *c)
+{
+	if (c->launch.pid && c->launch.go < 0) {
+		if (c->time_is_up) {
+			kill(c->launch.pid, SIGTERM);
+			log_info("the time is up: the command was sent SIGTERM, waiting for its end");
+		} else
+			log_warning("the capture has failed; the command goes on without it");
+	}
+	launch_cancel(&c->launch);
 }
 
 void capture_close(struct capture *c)
 {
 	if (c->hooked)
 		c->hooked->ops->destroy(c->hooked);
-	if (c->manual)
-		c->manual->ops->destroy(c->manual);
+	if (c->segments.source)
+		c->segments.source->ops->destroy(c->segments.source);
 	probe_session_close(c->session);
 	if (c->writer)
 		capture_writer_finish(c->writer, c->start_ns, io_now_ns(), 0);
-	/* One that still runs outlived the capture: its time was up, or the capture failed. */
-	if (c->launch.pid && c->launch.go < 0)
-		kill(c->launch.pid, SIGTERM);
-	launch_cancel(&c->launch);
+	capture_unblock_signals(c);
+	close_command(c);
 	free(c->functions);
 	if (c->has_symbols)
 		symbol_table_close(&c->symbols);
@@ -337,6 +319,6 @@ void capture_close(struct capture *c)
 		process_close(&c->process);
 	if (c->signals >= 0)
 		close(c->signals);
-	hash_map_clear(&c->thread_names);
-	free(c->segments);
+	hash_map_clear(&c->segments.tids);
+	free(c->segments.done);
 }

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "sink/sink.h"
 #include "source/bpf_source.h"
-#include "source/shm_source.h"
 #include "timeline/accounting.h"
 
 /*
@@ -22,27 +21,14 @@ static int end_sources(struct capture *c, uint64_t *end_ns)
 {
 	int err = 0, finished = 0;
 
-	if (c->manual)
-		err = capture_close_manual(c);
+	if (c->segments.source)
+		err = capture_close_segment(c);
 	*end_ns = io_now_ns();
 	if (c->session)
 		probe_session_detach(c->session);
 	if (c->hooked)
 		finished = c->hooked->ops->finish(c->hooked, capture_writer_output(c->writer));
 	return err ? err : finished;
-}
-
-static int declare_process(struct capture *c)
-{
-	struct event_output *output = capture_writer_output(c->writer);
-	const char *command = c->process.command ? c->process.command : "";
-	struct process_info info = {
-		.start_ns = c->process.start_ns, .pid = (uint32_t)c->process.pid, .clock = c->clock};
-	int err = output->string(output, c->process.comm, strlen(c->process.comm), &info.name);
-
-	if (!err)
-		err = output->string(output, command, strlen(command), &info.command);
-	return err ? err : capture_writer_process(c->writer, &info);
 }
 
 static int write_accounts(struct capture *c, struct accounting_total *total)
@@ -57,23 +43,48 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 					c->functions[i]->demangled);
 		err = capture_writer_function_accounting(c->writer, (uint32_t)i, &terms);
 	}
-	for (size_t i = 0; i < c->segment_count && !err; i++) {
-		accounting_add_segment(total, &c->segments[i]);
-		err = capture_writer_segment_accounting(c->writer, &c->segments[i]);
+	for (size_t i = 0; i < c->segments.done_count && !err; i++) {
+		accounting_add_segment(total, &c->segments.done[i]);
+		err = capture_writer_segment_accounting(c->writer, &c->segments.done[i]);
 	}
+	accounting_judge_events(total, capture_writer_manual_in_file(c->writer));
 	total->recursion_misses = c->session ? probe_session_recursion_misses(c->session) : 0;
 	return err;
 }
 
+/* A loss must not stand unseen in the middle of the closing line, and has a cure. */
+static void say_losses(const struct accounting_total *total)
+{
+	uint64_t lost = total->segment_lost + total->segment_written_off;
+
+	if (total->sum.ring_lost)
+		log_warning(
+			"%" PRIu64
+			" calls were lost because the kernel's ring was full: scopes around or in them may be missing. Hook less, or try a larger --ring-size (it is 8M by default)",
+			total->sum.ring_lost);
+	if (lost)
+		log_warning(
+			"%" PRIu64
+			" manual events were lost because the program wrote faster than they were read: scopes may be missing or cut. Try more SCOPE_SLOTS in the program's environment (8192 by default)",
+			lost);
+}
+
 static void say_closing(const struct capture *c, const struct accounting_total *total, uint64_t bytes)
 {
+	const char *output = c->options->output;
+	bool named = strcmp(output, "scopetrace.scope") != 0, large = bytes >= 1000000;
 	char line[1024];
 
 	accounting_line(total, line, sizeof(line));
 	log_info("%s", line);
-	log_info("%s: %.1f MB; see it with `scopetrace report%s%s`", c->options->output, (double)bytes / 1e6,
-		 strcmp(c->options->output, "scopetrace.scope") ? " " : "",
-		 strcmp(c->options->output, "scopetrace.scope") ? c->options->output : "");
+	say_losses(total);
+	if (!c->session && !c->segments.done_count)
+		log_warning("the command has no libscope segment, and no -f was given: nothing was captured");
+	if (strcmp(output, "-") == 0)
+		return;
+	log_info("%s: %.1f %s; see it with `scopetrace report%s%s`", output,
+		 (double)bytes / (large ? 1e6 : 1e3), large ? "MB" : "kB", named ? " " : "",
+		 named ? output : "");
 }
 
 static void print_json(const struct accounting_total *total)
@@ -91,8 +102,6 @@ int capture_finish(struct capture *c)
 	if (!c->writer)
 		return 0;
 	err = end_sources(c, &end_ns);
-	if (!err)
-		err = declare_process(c);
 	if (!err)
 		err = write_accounts(c, &total);
 	bytes = capture_writer_bytes(c->writer);

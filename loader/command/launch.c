@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,25 +20,61 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Runs in the child: waits for the word, then becomes the command. */
+/* As execvp does, the first of that name in PATH that can be executed; malloc'ed. NULL with errno. */
+static char *find_in_path(const char *name)
+{
+	const char *at = getenv("PATH");
+	char *path = NULL;
+	int err = ENOENT;
+
+	if (strchr(name, '/'))
+		return strdup(name);
+	for (at = at ? at : "/usr/local/bin:/usr/bin:/bin"; at;
+	     at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+		int length = (int)strcspn(at, ":");
+
+		if (asprintf(&path, "%.*s%s%s", length, at, length ? "/" : "", name) < 0)
+			return NULL;
+		if (access(path, X_OK) == 0)
+			return path;
+		if (errno == EACCES)
+			err = EACCES;
+		free(path);
+	}
+	errno = err;
+	return NULL;
+}
+
+/*
+ * Runs in the child: waits for the word, then becomes the command. From the word on it calls no function that
+ * the user may have hooked in libc (read, execve ...): those calls are not the command's.
+ */
 static void __attribute__((noreturn)) become(int go, int failure, char *const *argv, const sigset_t *mask)
 {
-	char word = 0, pid[16];
+	char word = 0, pid[16], *path;
+	char *shell[4] = {"sh", NULL, NULL, NULL};
 	int err;
 
-	/* The loader's end of the pipe closes with the loader: no word means that there will be no capture.
-	 */
-	while (read(go, &word, 1) < 0) {
-		if (errno != EINTR)
-			_exit(125);
-	}
-	if (word != 'g')
-		_exit(125);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	setenv("SCOPE_CAPTURE", pid, 1);
+	path = find_in_path(argv[0]);
+	err = path ? 0 : errno;
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(argv[0], argv);
-	err = errno;
+	/* The loader's end of the pipe closes with the loader: no word means that there will be no capture.
+	 */
+	while (syscall(SYS_read, go, &word, 1) < 0 && errno == EINTR)
+		;
+	if (word != 'g')
+		_exit(125);
+	if (path) {
+		syscall(SYS_execve, path, argv, environ);
+		err = errno;
+	}
+	/* A script without #!: execvp gives it to the shell, with its arguments. */
+	if (err == ENOEXEC && argv[1] == NULL) {
+		shell[1] = path;
+		syscall(SYS_execve, "/bin/sh", shell, environ);
+	}
 	if (write(failure, &err, sizeof(err)) < 0)
 		_exit(125);
 	_exit(err == ENOENT ? 127 : 126);

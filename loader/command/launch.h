@@ -19,9 +19,8 @@ struct launch {
 };
 
 /*
- * Forks a child that will run argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its environment, default
- * signal dispositions and the signal mask that the caller had before it blocked signals (`mask`). 0 or
- * -errno, said.
+ * Forks a child that will run argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its environment and
+ * the signal mask `mask`; signals that we ignore it will ignore too, as after nohup. 0 or -errno, said.
  */
 int launch_prepare(struct launch *launch, char *const *argv, const sigset_t *mask);
 

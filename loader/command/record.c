@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "command/capture.h"
@@ -71,6 +72,7 @@ struct parsed {
 	struct capture_options options;
 	char **include; /* with the patterns of @FILE */
 	char **exclude;
+	char **argv;
 	bool help;
 };
 
@@ -87,6 +89,8 @@ static int parse_ready_fd(const char *text, int *fd)
 
 	if (*end || end == text || number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
 		return bad_value("--ready-fd", text, "not an open file descriptor");
+	/* A command that we launch must not hold it open. */
+	fcntl((int)number, F_SETFD, FD_CLOEXEC);
 	*fd = (int)number;
 	return 0;
 }
@@ -141,9 +145,14 @@ static int parse_one(struct parsed *parsed, int option, const char *value)
 	case 'h':
 		parsed->help = true;
 		return 0;
+	case ':':
+		log_error("%s wants a value; `scopetrace record --help` tells which",
+			  parsed->argv[optind - 1]);
+		return -EINVAL;
+	default:
+		log_error("%s is no option; `scopetrace record --help` lists them", parsed->argv[optind - 1]);
+		return -EINVAL;
 	}
-	/* getopt has said what is wrong. */
-	return -EINVAL;
 }
 
 static int check_together(struct parsed *parsed, int argc, char **argv)
@@ -160,6 +169,15 @@ static int check_together(struct parsed *parsed, int argc, char **argv)
 		log_error("record what? Give -p PID, or -- COMMAND; `scopetrace record --help` tells more");
 		return -EINVAL;
 	}
+	if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO)) {
+		log_error(
+			"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
+		return -EINVAL;
+	}
+	if (o->json && strcmp(o->output, "-") == 0) {
+		log_error("--json and -o - both want standard output: name a file with -o");
+		return -EINVAL;
+	}
 	if (o->exclude_count && !o->include_count) {
 		log_error("-N takes functions out of what -f chose, but there is no -f");
 		return -EINVAL;
@@ -173,9 +191,11 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 
 	parsed->options = (struct capture_options){
 		.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
+	parsed->argv = argv;
 	optind = 0;
+	opterr = 0;
 	/* '+': options end where the command begins. */
-	while ((option = getopt_long(argc, argv, "+p:f:N:o:d:h", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:p:f:N:o:d:h", long_options, NULL)) != -1) {
 		err = parse_one(parsed, option, optarg);
 		if (err || parsed->help)
 			return err;
@@ -211,7 +231,7 @@ static int record(const struct capture_options *options)
 	code = err ? failure_code(options, capture, err) : EXIT_DONE;
 	capture_close(capture);
 	if (!err && options->command)
-		code = launch_exit_code(&capture->launch);
+		code = launch_exit_code(&capture->launch); /* capture_close has waited for it */
 	free(capture);
 	return code;
 }

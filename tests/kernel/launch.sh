@@ -67,7 +67,80 @@ run "$SCOPETRACE" record -o "$T/duration.scope" --duration 300ms -- "$DEMO" 30
 expect_status 0 "a command that --duration ends"
 expect_text "$T/run.out" 'jobs done' "a command that --duration ends"
 
+say "== nothing of ours is in the command, nor the command's in ours"
+run "$SCOPETRACE" record -o "$T/fds.scope" -f outer -- "$O/targets/calls" --threads 1 --calls 1 --rate 0
+expect_status 0 "record -- calls"
+descriptors() { grep -Eo '[0-9]+ -> [^0-9]*' "$T/run.out" | sort -u; }
+run ls -l /proc/self/fd
+descriptors >"$T/fds.alone"
+run "$SCOPETRACE" record -o "$T/fds.scope" --force -f libc:readlink -- ls -l /proc/self/fd
+expect_status 0 "record -- ls"
+descriptors | diff "$T/fds.alone" - || fail "descriptors of the recorder are open in the command"
+# The way to the command, by execve and read, is not the command's.
+run "$SCOPETRACE" record -o "$T/exec.scope" --force -f libc:execve -f libc:setenv -- true
+expect_status 0 "record -- true"
+expect_text "$T/run.err" ' 0 calls; 0 duplicate entries, 0 entries with no return discarded' "calls of the recorder's own child"
+
+say "== a capture that fails is no reason for the command to"
+mkdir "$T/small"
+mount -t tmpfs -o size=200k none "$T/small" || fail "no tmpfs"
+run "$SCOPETRACE" record -o "$T/small/full.scope" -- "$O/targets/scopes" 2 20000
+umount "$T/small"
+expect_status 125 "a full disk"
+expect_text "$T/run.err" 'No space left' "a full disk"
+expect_text "$T/run.out" '^truth ' "a full disk: the command goes on to its end"
+run "$SCOPETRACE" record -o "$T/here.scope" -- "$DEMO" 0.1
+mkdir "$T/here.scope.old"
+run "$SCOPETRACE" record -o "$T/here.scope" -- touch "$T/ran"
+expect_status 125 "an older capture that cannot be put away"
+[ ! -e "$T/ran" ] || fail "the command ran without a file to capture it in"
+rmdir "$T/here.scope.old"
+run "$SCOPETRACE" record -o "$T/here.scope" -- "$T/no-such-command"
+expect_status 127 "no such command"
+[ -s "$T/here.scope" ] && [ ! -e "$T/here.scope.old" ] || fail "a command that is not there has cost an older capture"
+
+say "== exec: one segment after another, with their own clocks"
+run "$SCOPETRACE" record --json -o "$T/chain.scope" -- sh -c \
+	"'$O/targets/scopes' 1 10; SCOPE_CLOCK=monotonic exec '$O/targets/scopes' 1 20"
+expect_status 0 "a shell that becomes a program"
+expect_text "$T/run.out" '"balanced": ?true' "a shell that becomes a program"
+run "$SCOPETRACE" report "$T/chain.scope"
+expect_text "$T/run.out" '^outer +manual +20 ' "a shell that becomes a program"
+
+say "== another reader has the manual scopes"
+start shared out "$DEMO" 30
+wait_line shared '^demo: pid ([0-9]+)'
+shared=${BASH_REMATCH[1]}
+start first err "$SCOPETRACE" record -p "$shared" -o "$T/first.scope"
+wait_line first 'capturing the manual scopes'
+run "$SCOPETRACE" record -p "$shared" -o "$T/second.scope" -d 300ms
+expect_status 1 "a second reader of the manual scopes"
+run "$SCOPETRACE" record -p "$shared" -o "$T/second.scope" -d 300ms -f read_input
+expect_status 0 "a second recorder with hooks"
+expect_text "$T/run.err" 'going on with the hooked functions alone' "a second recorder with hooks"
+run "$SCOPETRACE" record -p "$shared" -o "$T/first.scope" -d 300ms -f read_input
+expect_status 1 "a second recorder with the same file"
+expect_text "$T/run.err" 'another capture is being written' "a second recorder with the same file"
+kill -INT "${pid[first]}"
+finish first
+expect_status 0 "the first reader"
+kill -TERM "${pid[shared]}"
+finish shared
+
 say "== signals"
+# One that was ignored when the recorder was started stays so (nohup).
+start nohup out env --ignore-signal=HUP "$SCOPETRACE" record -o "$T/nohup.scope" -- "$DEMO" 1
+wait_line nohup '^demo: pid'
+kill -HUP "${pid[nohup]}"
+finish nohup
+expect_status 0 "SIGHUP under nohup"
+# A command that ignores SIGTERM does not make us unstoppable.
+start stubborn err "$SCOPETRACE" record -o "$T/stubborn.scope" -d 200ms -- sh -c 'trap "" TERM; echo $$ >"$0"; sleep 30 & echo $! >"$1"; wait; wait' "$T/stubborn.pid" "$T/sleep.pid"
+wait_line stubborn 'the time is up'
+kill -INT "${pid[stubborn]}"
+finish stubborn
+expect_status 130 "Ctrl-C while a command is waited for"
+kill -KILL $(cat "$T/stubborn.pid" "$T/sleep.pid")
 start killed out "$SCOPETRACE" record -o "$T/killed.scope" -- "$DEMO" 30
 wait_line killed '^demo: pid ([0-9]+)'
 kill -KILL "${BASH_REMATCH[1]}"

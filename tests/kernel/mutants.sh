@@ -16,6 +16,8 @@ build() {
 	mkdir -p "$source"
 	# With their times, so that make builds only what the patch touches.
 	cp -rp "$ROOT/Makefile" "$ROOT/bpf" "$ROOT/vmlinux" "$ROOT/loader" "$ROOT/libscope" "$source/"
+	mkdir "$source/tests"
+	cp -p "$ROOT"/tests/*.mk "$source/tests/"
 	patch --quiet --strip=1 --directory="$source" <"$ROOT/tests/mutants/$name.patch" ||
 		fail "tests/mutants/$name.patch does not fit the sources any more: make it anew"
 	env -u MAKEFLAGS -u MAKELEVEL make -s -j2 -C "$source" "O=$O/mutants/$name/build" \
@@ -41,3 +43,12 @@ judge() {
 judge plain_stack escape 2
 judge tiny_ring calls 7
 judge dropped_siblings calls 7
+
+# A capture that does not add up says so, and so does its report.
+export KEEP=$T/kept
+judge uncounted overflow identity
+expect_text "$T/run.out" '^record: exit status 1$' "record of a capture that does not add up"
+expect_text "$T/run.out" 'error: the numbers of this capture do not add up' "record of a capture that does not add up"
+run "$SCOPETRACE" report "$T/kept/overflow/calls.scope"
+expect_status 1 "report of a capture that does not add up"
+expect_text "$T/run.out" 'NOT BALANCED: .*completed is [0-9]+, but' "report of a capture that does not add up"

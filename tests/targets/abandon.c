@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * More stack pointers than a thread may keep. outer() stays open while visit() is called at a thousand depths
- *of the stack and returns, and while leaf() is called at as many, each a little less deep, and jumps out to
- *outer().
+ * More stack pointers than a thread may keep. outer() stays open while visit() is called at as many depths of
+ * the stack as is said and returns, and while leaf() is called at as many, each a little less deep, and jumps
+ * out to outer().
  *
- *	abandon [--wait-go]
+ *	abandon [--wait-go] [DEPTHS]		1000 by default
  */
 #include <alloca.h>
 #include <setjmp.h>
@@ -15,7 +15,9 @@ void visit(int i);
 void leaf(int i);
 void outer(void);
 
-enum { DEPTHS = 1000, STEP = 32 };
+enum { STEP = 32, MOST_DEPTHS = 100000 /* of a stack of 8 MiB */ };
+
+static int depths = 1000;
 
 static jmp_buf out;
 static volatile long sink;
@@ -38,7 +40,7 @@ OUT_OF_LINE void leaf(int i)
 
 static OUT_OF_LINE void at_depth(int i, void (*function)(int))
 {
-	volatile char *room = alloca((size_t)(DEPTHS - i) * STEP);
+	volatile char *room = alloca((size_t)(depths - i) * STEP);
 
 	room[0] = 1;
 	function(i);
@@ -48,9 +50,9 @@ static OUT_OF_LINE void at_depth(int i, void (*function)(int))
 OUT_OF_LINE void outer(void)
 {
 	outer_entries++;
-	for (int i = 0; i < DEPTHS; i++)
+	for (int i = 0; i < depths; i++)
 		at_depth(i, visit);
-	for (volatile int i = 0; i < DEPTHS; i++)
+	for (volatile int i = 0; i < depths; i++)
 		if (!setjmp(out))
 			at_depth(i, leaf);
 	outer_returns++;
@@ -59,7 +61,11 @@ OUT_OF_LINE void outer(void)
 
 int main(int argc, char **argv)
 {
-	wait_for_go(argc, argv);
+	argc = wait_for_go(argc, argv);
+	if (argc > 1)
+		depths = atoi(argv[1]);
+	if (depths < 1 || depths > MOST_DEPTHS)
+		return 2;
 	outer();
 	printf("truth outer=%d/%d visit=%d/%d leaf=%d/0\n", outer_entries, outer_returns, visit_entries,
 	       visit_returns, leaf_entries);

@@ -21,7 +21,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -178,7 +177,7 @@ static void call_loop_scoped(struct caller *caller)
 static void *caller_main(void *argument)
 {
 	struct caller *caller = argument;
-	caller->tid = (pid_t)syscall(SYS_gettid);
+	caller->tid = (pid_t)gettid();
 	if (caller->options->manual)
 		call_loop_scoped(caller);
 	else
