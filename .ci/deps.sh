@@ -10,9 +10,9 @@ libiberty-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libcriteri
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user liblzma-dev libbz2-dev libzstd-dev"
 fedora="make gcc gcc-c++ clang llvm pkgconf patch python3 libbpf-devel bpftool elfutils-libelf-devel elfutils-devel
 zlib-devel binutils-devel protobuf-c-devel protobuf-c-compiler protobuf-compiler libcriterion-devel
-gcc-aarch64-linux-gnu qemu-user"
+gcc-aarch64-linux-gnu qemu-user compiler-rt libasan libubsan libtsan"
 arch="make gcc clang llvm pkgconf patch python libbpf bpf libelf zlib binutils protobuf-c protobuf criterion
-aarch64-linux-gnu-gcc qemu-user"
+aarch64-linux-gnu-gcc qemu-user compiler-rt"
 libbpf_wanted=1.3
 
 say() { printf 'deps: %s\n' "$*"; }
@@ -57,7 +57,7 @@ install_debian() {
 	for package in $debian; do
 		have_package "$package" || missing="$missing $package"
 	done
-	[ -z "$missing" ] && libbpf_is_new_enough && command -v bpftool >/dev/null && return
+	[ -z "$missing" ] && libbpf_is_new_enough && return
 	say "installing:$missing"
 	as_root apt-get update -q
 	. /etc/os-release
@@ -70,14 +70,26 @@ install_debian() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $debian
 }
 
+# install_others PACKAGES ASK INSTALL...: those that the command ASK does not know of are installed.
+install_others() {
+	missing=
+	packages=$1
+	ask=$2
+	shift 2
+	for package in $packages; do
+		$ask "$package" >/dev/null 2>&1 || missing="$missing $package"
+	done
+	[ -n "$missing" ] || return 0
+	say "installing:$missing"
+	as_root "$@" $missing
+}
+
 if command -v apt-get >/dev/null; then
 	install_debian
 elif command -v dnf >/dev/null; then
-	say "installing: $fedora"
-	as_root dnf install -y $fedora
+	install_others "$fedora" "rpm -q" dnf install -y
 elif command -v pacman >/dev/null; then
-	say "installing: $arch"
-	as_root pacman -S --needed --noconfirm $arch
+	install_others "$arch" "pacman -Q" pacman -S --needed --noconfirm
 else
 	say "no apt, dnf or pacman here; install the equivalents of: $debian" >&2
 	exit 1

@@ -2,55 +2,39 @@
 /*
  * What does a manual scope cost? `scope_cost [ROUNDS]` (default 7), also linked as scope_cost_shared with
  * libscope.so. All variants run in turn in each round, on 1, 2 and 8 threads, while another process drains
- * the rings every millisecond; a figure is the median over the rounds of the mean CPU time of one turn, in
- * ns. Prints a JSON line each.
+ * the rings every millisecond. `ns` is the median over the rounds of the mean CPU time of one turn; a ratio
+ * or a difference is the median of those of each round. Prints a JSON line each.
  *
- *     empty     the loop alone, with a store that stands for work
- *     floor     two counter reads and two stores of 64 bytes, into lines that walk through a buffer like a
- * ring's disabled  SCOPE("...") with nobody recording;   enabled  the same, recorded;   hot  SCOPE_HOT("...")
- *     clock     two clock_gettime: the floor of the fallback clock (run with SCOPE_CLOCK=monotonic to
- * compare)
+ *	empty		the loop alone, with a store that stands for work
+ *	disabled	SCOPE("...") with nobody recording
+ *	clock		two counter reads
+ *	floor		the same and two stores of 64 bytes, walking through a buffer like a ring
+ *	claim		the floor, where each line is claimed by a fetch_add
+ *	stamp		the same, with the check over the line in its last word: all inline
+ *	no clock	the same without the counter reads, behind which it hides
+ *	enabled		SCOPE("..."), recorded: the stamp and the call into libscope
+ *	hot		SCOPE_HOT("..."), recorded
+ *	name N		SCOPE with a name of N bytes, recorded
+ *	system clock	two clock_gettime: the floor of the fallback
+ *
+ * The fallback is measured last, in a process of its own with SCOPE_CLOCK=monotonic.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "reader.h"
 #include "scope.h"
+#include "scope_harness.h"
 
-enum { TURNS = 400000, ROUNDS_MAX = 99, THREADS_MAX = 8, LINES = 8192 };
+#define NAME_16 "sixteen letters."
+#define NAME_32 "thirty-two letters are this name"
+#define NAME_100 \
+	"a name of one hundred letters, which does not fit into one record and goes on in three more of these"
 
-static const unsigned thread_counts[] = {1, 2, 8};
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-struct work {
-	pthread_t thread;
-	pthread_barrier_t *start;
-	void (*turns)(struct work *work);
-	uint64_t sink;
-	uint64_t ns;
-	struct scope_slot *lines;
-};
-
-/* Each loop does this much besides, so that none of them is optimised away. */
-#define TURN_WORK(work) __atomic_store_n(&(work)->sink, (work)->sink + 1, __ATOMIC_RELAXED)
+_Static_assert(sizeof(NAME_16) == 17 && sizeof(NAME_32) == 33 && sizeof(NAME_100) == 100 + 1, "as they say");
 
 static void run_empty(struct work *work)
 {
@@ -58,13 +42,27 @@ static void run_empty(struct work *work)
 		TURN_WORK(work);
 }
 
-static void store_line(struct work *work, uint64_t at, uint64_t ticks)
+static inline struct scope_slot *line_of(struct work *work, uint64_t at)
 {
-	struct scope_slot *line = &work->lines[at % LINES];
+	return (struct scope_slot *)(work->ring + 1) + at % LINES;
+}
+
+static inline void store_line(struct work *work, uint64_t at, uint64_t ticks)
+{
+	struct scope_slot *line = line_of(work, at);
 
 	for (unsigned i = 0; i < SCOPE_RECORD_WORDS; i++)
 		__atomic_store_n(&line->word[i], ticks + i, __ATOMIC_RELAXED);
 	__atomic_store_n(&line->stamp, at, __ATOMIC_RELEASE);
+}
+
+static void run_clock(struct work *work)
+{
+	for (uint64_t i = 0; i < TURNS; i++) {
+		__atomic_store_n(&work->ring->reserved0[0], (uint8_t)clock_raw(), __ATOMIC_RELAXED);
+		TURN_WORK(work);
+		__atomic_store_n(&work->ring->reserved0[0], (uint8_t)clock_raw(), __ATOMIC_RELAXED);
+	}
 }
 
 static void run_floor(struct work *work)
@@ -76,7 +74,53 @@ static void run_floor(struct work *work)
 	}
 }
 
-static void run_clock(struct work *work)
+static inline uint64_t claim_line(struct work *work)
+{
+	return __atomic_fetch_add(&work->ring->write_cursor, 1, __ATOMIC_RELAXED);
+}
+
+static void run_claim(struct work *work)
+{
+	for (uint64_t i = 0; i < TURNS; i++) {
+		uint64_t ticks = clock_raw();
+
+		store_line(work, claim_line(work), ticks);
+		TURN_WORK(work);
+		ticks = clock_raw();
+		store_line(work, claim_line(work), ticks);
+	}
+}
+
+static inline void publish_line(struct work *work, uint64_t ticks, uint64_t name)
+{
+	uint64_t claim = claim_line(work);
+	uint64_t word[SCOPE_RECORD_WORDS] = {ticks, claim, 7, name, name, name, 0};
+	struct scope_slot *line = line_of(work, claim);
+
+	for (unsigned i = 0; i < SCOPE_RECORD_WORDS; i++)
+		__atomic_store_n(&line->word[i], word[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&line->stamp, scope_check(claim, word), __ATOMIC_RELEASE);
+}
+
+static void run_stamp(struct work *work)
+{
+	for (uint64_t i = 0; i < TURNS; i++) {
+		publish_line(work, clock_raw(), 0x656d616e);
+		TURN_WORK(work);
+		publish_line(work, clock_raw(), 0);
+	}
+}
+
+static void run_no_clock(struct work *work)
+{
+	for (uint64_t i = 0; i < TURNS; i++) {
+		publish_line(work, 2 * i, 0x656d616e);
+		TURN_WORK(work);
+		publish_line(work, 2 * i + 1, 0);
+	}
+}
+
+static void run_system_clock(struct work *work)
 {
 	for (uint64_t i = 0; i < TURNS; i++) {
 		store_line(work, 2 * i, clock_monotonic_ns());
@@ -85,21 +129,39 @@ static void run_clock(struct work *work)
 	}
 }
 
-static void run_scope(struct work *work)
-{
-	for (unsigned i = 0; i < TURNS; i++) {
-		SCOPE("a scope of the benchmark");
-		TURN_WORK(work);
+#define RUN_SCOPE(function, macro)                     \
+	static void function(struct work *work)        \
+	{                                              \
+		for (unsigned i = 0; i < TURNS; i++) { \
+			macro;                         \
+			TURN_WORK(work);               \
+		}                                      \
 	}
-}
 
-static void run_hot(struct work *work)
-{
-	for (unsigned i = 0; i < TURNS; i++) {
-		SCOPE_HOT("a hot scope of bench");
-		TURN_WORK(work);
-	}
-}
+RUN_SCOPE(run_scope, SCOPE("a scope of the benchmark"))
+RUN_SCOPE(run_hot, SCOPE_HOT("a hot scope of bench"))
+RUN_SCOPE(run_name_0, SCOPE(""))
+RUN_SCOPE(run_name_16, SCOPE(NAME_16))
+RUN_SCOPE(run_name_32, SCOPE(NAME_32))
+RUN_SCOPE(run_name_100, SCOPE(NAME_100))
+
+enum variant_id {
+	EMPTY,
+	DISABLED,
+	CLOCK,
+	FLOOR,
+	CLAIM,
+	STAMP,
+	NO_CLOCK,
+	ENABLED,
+	HOT,
+	NAME_LENGTH_0,
+	NAME_LENGTH_16,
+	NAME_LENGTH_32,
+	NAME_LENGTH_100,
+	SYSTEM_CLOCK,
+	VARIANTS
+};
 
 struct variant {
 	const char *name;
@@ -107,189 +169,162 @@ struct variant {
 	bool recorded;
 };
 
-static const struct variant variants[] = {
-	{"empty", run_empty, false},  {"disabled", run_scope, false}, {"floor", run_floor, true},
-	{"enabled", run_scope, true}, {"hot", run_hot, true},	      {"clock", run_clock, true},
+static const struct variant variants[VARIANTS] = {
+	[EMPTY] = {"empty", run_empty, false},
+	[DISABLED] = {"disabled", run_scope, false},
+	[CLOCK] = {"clock", run_clock, true},
+	[FLOOR] = {"floor", run_floor, true},
+	[CLAIM] = {"claim", run_claim, true},
+	[STAMP] = {"stamp", run_stamp, true},
+	[NO_CLOCK] = {"no clock", run_no_clock, true},
+	[ENABLED] = {"enabled", run_scope, true},
+	[HOT] = {"hot", run_hot, true},
+	[NAME_LENGTH_0] = {"name 0", run_name_0, true},
+	[NAME_LENGTH_16] = {"name 16", run_name_16, true},
+	[NAME_LENGTH_32] = {"name 32", run_name_32, true},
+	[NAME_LENGTH_100] = {"name 100", run_name_100, true},
+	[SYSTEM_CLOCK] = {"system clock", run_system_clock, true},
 };
 
-enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
+/* Two variants set against each other; no bar: 0. */
+struct comparison {
+	const char *name;
+	enum variant_id of, to;
+	bool difference;
+	double bar;
+};
 
-static void *run_thread(void *argument)
+#ifdef SCOPE_COST_SHARED
+#define LINKED "libscope.so"
+#define BAR    1.15
+#else
+#define LINKED "libscope.a"
+#define BAR    1.10
+#endif
+
+static const struct comparison comparisons[] = {
+	{"enabled / floor", ENABLED, FLOOR, false, BAR},
+	{"hot / floor", HOT, FLOOR, false, 0},
+	{"disabled - empty", DISABLED, EMPTY, true, 0.5},
+	{"share of the clock", CLOCK, EMPTY, true, 0},
+	{"share of the payload", FLOOR, CLOCK, true, 0},
+	{"share of the claim", CLAIM, FLOOR, true, 0},
+	{"share of the stamp", STAMP, CLAIM, true, 0},
+	{"share of the call", ENABLED, STAMP, true, 0},
+	{"name 16 / name 0", NAME_LENGTH_16, NAME_LENGTH_0, false, 0},
+	{"name 32 / name 0", NAME_LENGTH_32, NAME_LENGTH_0, false, 0},
+	{"name 100 / name 0", NAME_LENGTH_100, NAME_LENGTH_0, false, 0},
+};
+
+static const struct comparison fallback_comparisons[] = {
+	{"fallback: enabled / system clock", ENABLED, SYSTEM_CLOCK, false, 1.25},
+	{"fallback: hot / system clock", HOT, SYSTEM_CLOCK, false, 0},
+};
+
+struct figures {
+	unsigned threads;
+	unsigned rounds;
+	double ns[VARIANTS][ROUNDS_MAX];
+};
+
+static void print_figure(const struct figures *figures, const struct variant *variant, const double *rounds)
 {
-	struct work *work = argument;
-	uint64_t before;
+	double sorted[ROUNDS_MAX], middle;
 
-	work->turns(work); /* the first time makes pages present and begins the thread */
-	pthread_barrier_wait(work->start);
-	before = cpu_ns();
-	work->turns(work);
-	work->ns = cpu_ns() - before;
-	return NULL;
+	memcpy(sorted, rounds, sizeof(sorted));
+	middle = median(sorted, figures->rounds);
+	printf("{\"bench\":\"scope_cost\",\"linked\":\"" LINKED
+	       "\",\"threads\":%u,\"figure\":\"%s\",\"ns\":%.2f,"
+	       "\"min\":%.2f,\"max\":%.2f}\n",
+	       figures->threads, variant->name, middle, sorted[0], sorted[figures->rounds - 1]);
 }
 
-static double run_once(const struct variant *variant, unsigned threads, struct scope_slot *lines)
+static void print_comparison(const struct figures *figures, const struct comparison *comparison)
 {
-	struct work work[THREADS_MAX] = {{0}};
-	pthread_barrier_t start;
-	uint64_t ns = 0;
+	double values[ROUNDS_MAX], value;
 
-	pthread_barrier_init(&start, NULL, threads);
-	for (unsigned i = 0; i < threads; i++) {
-		work[i].start = &start;
-		work[i].turns = variant->turns;
-		work[i].lines = lines + (size_t)i * LINES;
-		if (pthread_create(&work[i].thread, NULL, run_thread, &work[i]) != 0)
-			exit(1);
+	for (unsigned i = 0; i < figures->rounds; i++) {
+		double of = figures->ns[comparison->of][i], to = figures->ns[comparison->to][i];
+
+		values[i] = comparison->difference ? of - to : of / to;
 	}
-	for (unsigned i = 0; i < threads; i++) {
-		pthread_join(work[i].thread, NULL);
-		ns += work[i].ns;
-	}
-	pthread_barrier_destroy(&start);
-	return (double)ns / threads / TURNS;
+	value = median(values, figures->rounds);
+	printf("{\"bench\":\"scope_cost\",\"linked\":\"" LINKED
+	       "\",\"threads\":%u,\"figure\":\"%s\",\"%s\":%.3f",
+	       figures->threads, comparison->name, comparison->difference ? "ns" : "ratio", value);
+	if (comparison->bar > 0)
+		printf(",\"bar\":%.2f,\"met\":%s", comparison->bar,
+		       value <= comparison->bar ? "true" : "false");
+	printf("}\n");
 }
 
-/* ---- the other process ---- */
-
-static int pass_record(void *context, uint32_t ring, const struct scope_record *record)
+static void measure(struct figures *figures, const struct recorder *recorder, uint32_t chosen)
 {
-	(void)ring;
-	*(uint64_t *)context += record->ticks;
-	return 0;
-}
-
-static int pass_gap(void *context, uint32_t ring, enum scope_gap_reason reason, uint64_t count)
-{
-	(void)context;
-	(void)ring;
-	(void)reason;
-	(void)count;
-	return 0;
-}
-
-/* Drains, records while told to, and says when it does. */
-static void run_reader(int orders, int answers)
-{
-	struct scope_reader *reader = scope_reader_open(getppid());
-	uint64_t sum = 0;
-	struct scope_reader_events events = {.context = &sum, .record = pass_record, .gap = pass_gap};
-	char order;
-
-	if (!reader)
-		_exit(1);
-	for (;;) {
-		ssize_t got = read(orders, &order, 1);
-
-		if (got == 0)
-			break;
-		if (got == 1) {
-			scope_reader_capture(reader, order ? 3600000000000ull : 0);
-			if (write(answers, &order, 1) != 1)
-				break;
+	for (unsigned round = 0; round < figures->rounds; round++) {
+		for (unsigned i = 0; i < VARIANTS; i++) {
+			if (!(chosen & 1u << i))
+				continue;
+			recorder_record(recorder, variants[i].recorded);
+			figures->ns[i][round] = run_turns(variants[i].turns, figures->threads);
 		}
-		scope_reader_drain(reader, &events, 0);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
-	scope_reader_close(reader);
-	_exit(0);
-}
-
-struct recorder {
-	pid_t pid;
-	int orders;
-	int answers;
-};
-
-static struct recorder start_recorder(void)
-{
-	struct recorder recorder;
-	int orders[2], answers[2];
-
-	if (pipe2(orders, 0) != 0 || pipe2(answers, 0) != 0)
-		exit(1);
-	recorder.pid = fork();
-	if (recorder.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(orders[1]);
-		close(answers[0]);
-		fcntl(orders[0], F_SETFL, O_NONBLOCK);
-		run_reader(orders[0], answers[1]);
-	}
-	close(orders[0]);
-	close(answers[1]);
-	recorder.orders = orders[1];
-	recorder.answers = answers[0];
-	return recorder;
-}
-
-static void record(const struct recorder *recorder, bool on)
-{
-	char order = on;
-
-	if (write(recorder->orders, &order, 1) != 1 || read(recorder->answers, &order, 1) != 1) {
-		fprintf(stderr, "scope_cost: the reader has ended: may this user read its own processes?\n");
-		exit(1);
 	}
 }
 
-/* ---- figures ---- */
-
-static int compare(const void *left, const void *right)
+static void measure_raw(struct figures *figures, const struct recorder *recorder)
 {
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
-static double median(double *values, unsigned count)
-{
-	qsort(values, count, sizeof(*values), compare);
-	return values[count / 2];
-}
-
-static void print_figures(unsigned threads, unsigned rounds, double ns[VARIANTS][ROUNDS_MAX])
-{
-	double of[VARIANTS];
-
-	for (unsigned i = 0; i < VARIANTS; i++) {
-		of[i] = median(ns[i], rounds);
-		printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"%s\",\"ns\":%.2f,\"min\":%.2f,"
-		       "\"max\":%.2f}\n",
-		       threads, variants[i].name, of[i], ns[i][0], ns[i][rounds - 1]);
-	}
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"disabled over empty\",\"ns\":%.2f}\n",
-	       threads, of[1] - of[0]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / floor\",\"ratio\":%.3f}\n",
-	       threads, of[3] / of[2]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"hot / floor\",\"ratio\":%.3f}\n",
-	       threads, of[4] / of[2]);
-	printf("{\"bench\":\"scope_cost\",\"threads\":%u,\"figure\":\"enabled / clock\",\"ratio\":%.3f}\n",
-	       threads, of[3] / of[5]);
+	measure(figures, recorder, (1u << VARIANTS) - 1);
+	for (unsigned i = 0; i < VARIANTS; i++)
+		print_figure(figures, &variants[i], figures->ns[i]);
+	for (unsigned i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++)
+		print_comparison(figures, &comparisons[i]);
 	fflush(stdout);
+}
+
+static void measure_fallback(struct figures *figures, const struct recorder *recorder)
+{
+	measure(figures, recorder, 1u << ENABLED | 1u << HOT | 1u << SYSTEM_CLOCK);
+	for (unsigned i = 0; i < sizeof(fallback_comparisons) / sizeof(fallback_comparisons[0]); i++)
+		print_comparison(figures, &fallback_comparisons[i]);
+	fflush(stdout);
+}
+
+static int run_again_with_system_clock(char **argv, unsigned rounds)
+{
+	char text[16];
+	int status;
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%u", rounds);
+	pid = fork();
+	if (pid == 0) {
+		setenv("SCOPE_CLOCK", "monotonic", 1);
+		execl("/proc/self/exe", argv[0], text, (char *)NULL);
+		_exit(127);
+	}
+	return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 7;
-	struct scope_slot *lines = aligned_alloc(64, sizeof(*lines) * LINES * THREADS_MAX);
-	static double ns[VARIANTS][ROUNDS_MAX];
+	static const unsigned thread_counts[] = {1, 2, 8};
+	static struct figures figures;
+	const char *clock = getenv("SCOPE_CLOCK");
+	bool fallback = clock && strcmp(clock, "monotonic") == 0;
 	struct recorder recorder;
 
-	if (!lines || rounds < 1 || rounds > ROUNDS_MAX)
-		return 1;
-	memset(lines, 0, sizeof(*lines) * LINES * THREADS_MAX);
-	recorder = start_recorder();
-	for (unsigned t = 0; t < sizeof(thread_counts) / sizeof(thread_counts[0]); t++) {
-		for (unsigned round = 0; round < rounds; round++) {
-			for (unsigned i = 0; i < VARIANTS; i++) {
-				record(&recorder, variants[i].recorded);
-				ns[i][round] = run_once(&variants[i], thread_counts[t], lines);
-			}
-		}
-		print_figures(thread_counts[t], rounds, ns);
+	figures.rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 7;
+	if (argc > 2 || figures.rounds < 1 || figures.rounds > ROUNDS_MAX) {
+		fprintf(stderr, "usage: scope_cost [ROUNDS]\n");
+		return 2;
 	}
-	close(recorder.orders);
-	waitpid(recorder.pid, NULL, 0);
-	free(lines);
-	return 0;
+	recorder = recorder_start();
+	for (unsigned i = 0; i < sizeof(thread_counts) / sizeof(thread_counts[0]); i++) {
+		figures.threads = thread_counts[i];
+		if (fallback)
+			measure_fallback(&figures, &recorder);
+		else
+			measure_raw(&figures, &recorder);
+	}
+	recorder_end(&recorder);
+	return fallback ? 0 : run_again_with_system_clock(argv, figures.rounds);
 }
