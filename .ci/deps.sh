@@ -5,7 +5,7 @@
 set -eu
 
 # What each package is for is in README.md, "Dependencies".
-debian="make gcc g++ clang llvm pkg-config patch python3 libbpf-dev bpftool libelf-dev libdw-dev zlib1g-dev
+debian="make gcc g++ clang libclang-rt-dev llvm pkg-config patch python3 libbpf-dev bpftool libelf-dev libdw-dev zlib1g-dev
 libiberty-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libcriterion-dev
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user liblzma-dev libbz2-dev libzstd-dev"
 fedora="make gcc gcc-c++ clang llvm pkgconf patch python3 libbpf-devel bpftool elfutils-libelf-devel elfutils-devel
