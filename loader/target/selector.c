@@ -52,10 +52,26 @@ static const char *module_end(const char *text)
 	return NULL;
 }
 
+/* glibc copies what stands before a + or {n}, so that nested ones double what regcomp needs of memory. */
+#define MOST_REPETITIONS 16
+
+/* The first repetition that is one too many, or NULL. */
+static const char *too_many_repetitions(const char *pattern)
+{
+	size_t count = 0;
+
+	for (; *pattern; pattern++) {
+		if ((*pattern == '+' || *pattern == '{') && ++count > MOST_REPETITIONS)
+			return pattern;
+	}
+	return NULL;
+}
+
 static int parse_regex(struct selector *selector, const char *text, size_t column)
 {
 	size_t length = strlen(selector->pattern);
 	char message[128];
+	const char *excess;
 	int code;
 
 	if (length < 2 || selector->pattern[length - 1] != '/')
@@ -64,6 +80,10 @@ static int parse_regex(struct selector *selector, const char *text, size_t colum
 		return refuse(text, column + 1, "the regular expression is empty");
 	memmove(selector->pattern, selector->pattern + 1, length - 2);
 	selector->pattern[length - 2] = '\0';
+	excess = too_many_repetitions(selector->pattern);
+	if (excess)
+		return refuse(text, column + 1 + (size_t)(excess - selector->pattern),
+			      "more than 16 repetitions (+ or {}) are not taken");
 	code = regcomp(&selector->regex, selector->pattern, REG_EXTENDED | REG_NOSUB);
 	if (code == REG_ESPACE)
 		return -ENOMEM;
