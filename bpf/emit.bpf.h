@@ -67,6 +67,34 @@ static __always_inline void emit_lost(struct pending_loss *pending, struct funct
 	COUNT(pending->count);
 }
 
+/* The frame was open when its thread ended, at `end_ns`. 0, or -1 when the ring has no room: nothing is
+ * counted then. */
+static __noinline int emit_unfinished(const struct open_key *key, const struct open_slot *slot,
+				      const struct open_frame *frame, u64 end_ns, u64 now)
+{
+	struct pairing_settings *set = current_settings();
+	struct pending_loss *pending = emit_pending();
+	struct scope_event *scope;
+
+	if (!pending || !set)
+		return -1;
+	scope = emit_reserve(pending, sizeof(*scope), now);
+	if (!scope)
+		return -1;
+	emit_header(&scope->header, EVENT_SCOPE, EVENT_FLAG_UNFINISHED);
+	scope->start_ns = frame->start_ns;
+	scope->end_ns = end_ns;
+	scope->sp = key->sp;
+	scope->tid = key->tid;
+	scope->tgid = slot->tgid;
+	scope->namespace_tid = slot->namespace_tid;
+	scope->function = frame->function;
+	scope->generation = set->generation;
+	scope->reserved = 0;
+	emit_submit(scope);
+	return 0;
+}
+
 /* A record of a thread, whose keys these are; with EVENT_FORK, of a child of theirs. 0, or -1 when it found
  * no room. */
 static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task, const void *comm,

@@ -32,37 +32,12 @@ static long note_hit_above(u32 place, struct thread_end *end)
 	return 0;
 }
 
-/* 0, or -1 when the ring has no room: the frame then stays open, and the loader finds it. */
-static __noinline int emit_unfinished(struct thread_end *end, struct open_frame *frame)
-{
-	struct pairing_settings *set = current_settings();
-	struct pending_loss *pending = emit_pending();
-	struct scope_event *scope;
-
-	if (!pending || !set)
-		return -1;
-	scope = emit_reserve(pending, sizeof(*scope), end->now);
-	if (!scope)
-		return -1;
-	emit_header(&scope->header, EVENT_SCOPE, EVENT_FLAG_UNFINISHED);
-	scope->start_ns = frame->start_ns;
-	scope->end_ns = end->now;
-	scope->sp = end->sp;
-	scope->tid = end->keys->tid;
-	scope->tgid = end->keys->tgid;
-	scope->namespace_tid = end->keys->namespace_tid;
-	scope->function = frame->function;
-	scope->generation = set->generation;
-	scope->reserved = 0;
-	emit_submit(scope);
-	return 0;
-}
-
 /*
  * Innermost first: a frame after whose begin a function further out was entered or returned is gone; any
- * other was still running when its thread ended.
+ * other was still running when its thread ended. One that finds no room in the ring stays open, and those
+ * further out with it: the loader finds them, or the next thread of this tid.
  */
-static __noinline int end_frames(struct thread_end *end, struct open_slot *slot)
+static __noinline int end_frames(struct thread_end *end, struct open_key *key, struct open_slot *slot)
 {
 	for (u32 i = 0; i < MAX_CHAIN; i++) {
 		u32 length = slot->chain_length;
@@ -77,7 +52,7 @@ static __noinline int end_frames(struct thread_end *end, struct open_slot *slot)
 		if (frame->start_ns < end->latest_above) {
 			COUNT(count->discarded);
 		} else {
-			if (emit_unfinished(end, frame))
+			if (emit_unfinished(key, slot, frame, end->now, end->now))
 				break;
 			COUNT(count->unfinished);
 		}
@@ -96,7 +71,7 @@ static long end_slot(u32 place, struct thread_end *end)
 	end->sp = key.sp;
 	end->latest_above = 0;
 	bpf_loop(end->keys->count, note_hit_above, end, 0);
-	end_frames(end, slot);
+	end_frames(end, &key, slot);
 	return 0;
 }
 

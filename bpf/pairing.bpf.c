@@ -189,19 +189,68 @@ static __noinline int open_new_slot(struct open_key *key, struct task_struct *ta
 	return 0;
 }
 
+/*
+ * A thread's tid is free before the next one of that tid starts. An exec gives a thread its leader's start,
+ * so a slot that is marked needs no look at it.
+ */
+static __always_inline bool is_of_earlier_thread(const struct open_slot *slot, struct task_struct *task)
+{
+	return slot->state & OPEN_SLOT_ENDED || slot->last_ns < task->start_time;
+}
+
+struct inheritance {
+	struct open_slot *slot;
+	struct open_key *key;
+	u64 now;
+};
+
+/* bpf_loop: the innermost frame of a thread that ended. Stops when none is left, or the ring has no room. */
+static long tell_ended_frame(u32 step, struct inheritance *left)
+{
+	struct open_slot *slot = left->slot;
+	u32 length = slot->chain_length;
+	struct open_frame *frame = FRAME(slot, length - 1);
+	struct function_counters *count;
+
+	if (!length)
+		return 1;
+	count = counters_of(frame->function);
+	if (!count || emit_unfinished(left->key, slot, frame, slot->last_ns, left->now))
+		return 1;
+	COUNT(count->unfinished);
+	slot->chain_length = length - 1;
+	return 0;
+}
+
+/*
+ * What an earlier thread of this tid left open is not of this one. Its end is told now, if it is known and
+ * there is room by now; the frames that this does not settle are discarded.
+ */
+static __noinline void take_over_slot(struct open_slot *slot, struct open_key *key, struct task_struct *task,
+				      u64 now)
+{
+	struct inheritance left = {.slot = slot, .key = key, .now = now};
+
+	if (slot->state & OPEN_SLOT_ENDED)
+		bpf_loop(MAX_CHAIN, tell_ended_frame, &left, 0);
+	discard_frames(slot, 0);
+	slot->state = OPEN_SLOT_UNLISTED;
+	slot->tgid = task->tgid;
+	slot->namespace_tid = namespace_tid(task);
+}
+
 /* What is not the business of most entries to a slot that was used before. */
 static __noinline void renew_slot(struct open_slot *slot, struct open_key *key, struct task_struct *task,
 				  u64 now)
 {
 	struct thread_keys *keys;
 
-	slot->state &= ~OPEN_SLOT_ENDED;
-	if (!(slot->state & OPEN_SLOT_UNLISTED))
-		return;
+	if (is_of_earlier_thread(slot, task))
+		take_over_slot(slot, key, task, now); /* before this thread is announced */
 	keys = keys_of_thread(task, now);
 	if (!keys)
 		return;
-	slot->state &= ~OPEN_SLOT_UNLISTED;
+	slot->state = 0;
 	list_key(keys, key->sp);
 }
 
@@ -239,6 +288,8 @@ int scope_entry(struct pt_regs *ctx)
 	slot = slot_find(&key);
 	now = bpf_ktime_get_ns();
 	if (slot) {
+		if (slot->state)
+			renew_slot(slot, &key, task, now);
 		slot->last_ns = now;
 		if (slot->chain_length && !entered_by_jump(ctx, task))
 			discard_frames(slot, 0);
@@ -258,8 +309,6 @@ int scope_entry(struct pt_regs *ctx)
 	} else if (!slot) {
 		open_new_slot(&key, task, function, now);
 	} else {
-		if (slot->state)
-			renew_slot(slot, &key, task, now);
 		open_frame(slot, count, length, function, now);
 	}
 	return 0;

@@ -126,7 +126,8 @@ struct open_frame {
 
 enum open_slot_state {
 	OPEN_SLOT_UNLISTED = 1, /* not among its thread's keys: there was no room for a list just then */
-	OPEN_SLOT_ENDED = 2,	/* its thread ended at last_ns, and the ring had no room to say so */
+	OPEN_SLOT_ENDED = 2,	/* its thread ended at last_ns, and the ring had no room to say so; the next
+				   thread of this tid takes the slot over */
 };
 
 struct open_slot {

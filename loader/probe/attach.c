@@ -203,6 +203,53 @@ static void settle_refused(struct probe_session *session, const struct group *gr
 	session->armed += group->count - refused;
 }
 
+static size_t count_refused(const struct group *group)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < group->count; i++)
+		refused += group->refused[i] != 0;
+	return refused;
+}
+
+/*
+ * The kernel refused an entry whose return it had taken: the links of the returns, `count` from `first` on,
+ * are made anew without it. Those of the entries stay meanwhile, so that no return comes without its entry;
+ * what is called in between is found abandoned at the next entry there.
+ */
+static int remake_returns(struct probe_session *session, const struct group *group, size_t first,
+			  size_t count)
+{
+	size_t refused = count_refused(group);
+	int err;
+
+	for (size_t i = first; i < first + count; i++)
+		close(session->links[i]);
+	session->link_count -= count;
+	memmove(session->links + first, session->links + first + count,
+		(session->link_count - first) * sizeof(*session->links));
+	err = attach_program(session, group, PROBE_RETURN);
+	if (err)
+		return err;
+	return count_refused(group) == refused ? 0 : -EAGAIN; /* else an entry would lack its return */
+}
+
+/* Both passes; a function is in both or in none. */
+static int attach_both(struct probe_session *session, const struct group *group)
+{
+	size_t first = session->link_count, returns, refused;
+	int err = attach_program(session, group, PROBE_RETURN);
+
+	if (err)
+		return err;
+	returns = session->link_count - first;
+	refused = count_refused(group);
+	err = attach_program(session, group, PROBE_ENTRY);
+	if (!err && count_refused(group) != refused)
+		err = remake_returns(session, group, first, returns);
+	return err;
+}
+
 static int attach_group(struct probe_session *session, struct group *group)
 {
 	int err;
@@ -210,9 +257,7 @@ static int attach_group(struct probe_session *session, struct group *group)
 	group->refused = calloc(group->count, sizeof(*group->refused));
 	if (!group->refused)
 		return -ENOMEM;
-	err = attach_program(session, group, PROBE_RETURN);
-	if (!err)
-		err = attach_program(session, group, PROBE_ENTRY);
+	err = attach_both(session, group);
 	if (err)
 		say_failure(group, err);
 	else
@@ -356,15 +401,15 @@ static void close_all(struct probe_session *session)
 	session->link_count = 0;
 }
 
-/*
- * Silence first: a link takes tens of ms to close, and a return that came without its entry could be given to
- * a frame that was abandoned at the same stack pointer.
- */
 size_t probe_session_armed(const struct probe_session *session)
 {
 	return session->armed;
 }
 
+/*
+ * Silence first: a link takes tens of ms to close, and a return that came without its entry could be given to
+ * a frame that was abandoned at the same stack pointer.
+ */
 void probe_session_detach(struct probe_session *session)
 {
 	if (session->detached)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "bpf/scope_event.h"
@@ -594,6 +595,70 @@ Test(pairing_kernel, exit_with_a_full_ring)
 	cr_expect_gt(run_account(&run, "steps").ring_lost, 30);
 	cr_expect_eq(run_account(&run, "fin").ring_lost, 1);
 	cr_expect_eq(run.tally.lost, run_account(&run, "steps").ring_lost + 1);
+	run_close(&run);
+}
+
+/*
+ * A thread ends with a frame open and the ring full; the next one of its tid is on the same stack. What the
+ * first left is told when the second comes, and each of the two has its own end.
+ */
+Test(pairing_kernel, next_thread_of_a_tid)
+{
+	struct probe_options options = {.ring_bytes = 4096};
+	struct hooked_run run;
+	struct target target;
+	const struct hooked_scope *left;
+	char line[16];
+
+	target_start(&target, ARGUMENTS("sametid", "wait"));
+	run_open(&run, FUNCTIONS("leave", "step"), &options);
+	run_attach(&run, &target);
+	target_go(&target);
+	cr_assert_gt(read(target.output, line, sizeof(line)), 0, "the first thread has ended");
+	cr_expect_eq(run_slots(&run, NULL, NULL), 1);
+	run_drain(&run);
+	cr_assert_eq(run_delivered(&run, "leave", 0, 0), 0);
+	run_until_end(&run, &target);
+	run_drain(&run);
+	cr_expect_eq(run_slots(&run, NULL, NULL), 0, "the second thread's slot was listed");
+	cr_expect_eq(run_threads(&run, THREAD_SEEN), 2);
+	cr_expect_eq(run_threads(&run, THREAD_EXITED), 1, "there was no room for the first one's");
+	cr_assert_geq(run.tally.scope_count, 2);
+	left = &run.tally.scopes[run.tally.scope_count - 2];
+	cr_expect_eq(left[0].tid, left[1].tid);
+	cr_expect_leq(left[0].end_ns, run.tally.threads[1].start_ns, "it ended before the next one began");
+	cr_expect_geq(left[1].start_ns, run.tally.threads[1].start_ns);
+	cr_expect_leq(left[1].end_ns, run.tally.threads[2].time_ns);
+	run_finish(&run);
+	run_check(&run);
+	expect_truth(&run, &target, "leave");
+	cr_expect_eq(run_account(&run, "leave").unfinished, 2);
+	cr_expect_eq(run_account(&run, "leave").discarded, 0);
+	run_close(&run);
+}
+
+/* The same, and nobody drains: the first one's frame is given up, the second's ends when its thread did. */
+Test(pairing_kernel, next_thread_of_a_tid_with_a_full_ring)
+{
+	struct probe_options options = {.ring_bytes = 4096};
+	struct hooked_run run;
+	struct target target;
+	uint64_t ended;
+
+	target_start(&target, ARGUMENTS("sametid"));
+	run_open(&run, FUNCTIONS("leave", "step"), &options);
+	run_attach(&run, &target);
+	target_go(&target);
+	while (!target_ended(&target))
+		poll(NULL, 0, 1);
+	ended = io_now_ns();
+	run_finish(&run);
+	run_check(&run);
+	expect_truth(&run, &target, "leave");
+	cr_expect_eq(run_account(&run, "leave").discarded, 1);
+	cr_expect_eq(run_account(&run, "leave").unfinished, 1);
+	cr_assert_gt(run.tally.scope_count, 0);
+	cr_expect_leq(run.tally.scopes[run.tally.scope_count - 1].end_ns, ended);
 	run_close(&run);
 }
 
