@@ -219,7 +219,7 @@ static int take_event(struct merge *merge, const struct raw_manual *event, size_
 
 /* ---- losses ---- */
 
-int merge_loss_order(const void *a, const void *b)
+static int loss_order(const void *a, const void *b)
 {
 	const struct loss_event *x = a, *y = b;
 
@@ -228,6 +228,29 @@ int merge_loss_order(const void *a, const void *b)
 	if (x->index != y->index)
 		return x->index < y->index ? -1 : 1;
 	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+}
+
+size_t merge_losses(struct loss_event *losses, size_t count)
+{
+	size_t kept = 0;
+
+	if (count)
+		qsort(losses, count, sizeof(*losses), loss_order);
+	for (size_t i = 0; i < count; i++) {
+		struct loss_event loss = losses[i], *last = kept ? &losses[kept - 1] : NULL;
+
+		if (loss.last_ns < loss.first_ns)
+			loss.last_ns = loss.first_ns;
+		if (!last || last->pid != loss.pid || last->index != loss.index ||
+		    last->last_ns < loss.first_ns) {
+			losses[kept++] = loss;
+			continue;
+		}
+		last->count += loss.count;
+		if (last->last_ns < loss.last_ns)
+			last->last_ns = loss.last_ns;
+	}
+	return kept;
 }
 
 /* Number of losses that come before (pid, ring, first_ns > `ns`). */
@@ -239,7 +262,7 @@ static size_t losses_up_to(const struct merge_input *input, uint32_t pid, uint16
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (merge_loss_order(&input->losses[middle], &key) <= 0)
+		if (loss_order(&input->losses[middle], &key) <= 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -378,15 +401,18 @@ static bool began_before(const struct scope *scope, const struct mark *mark)
  * away. */
 struct begun {
 	struct {
-		uint64_t end; /* manual: position; hooked: ns */
+		uint64_t end_ns;
+		uint32_t end; /* manual: position */
 		uint32_t scope;
 	} * items;
 	size_t count;
 };
 
-static uint32_t innermost_of(struct begun *begun, uint64_t now)
+/* The time tells of a scope whose stop was lost; elsewhere the position is as good, or better. */
+static uint32_t innermost_of(struct begun *begun, uint32_t position, uint64_t now)
 {
-	while (begun->count && begun->items[begun->count - 1].end < now)
+	while (begun->count &&
+	       (begun->items[begun->count - 1].end < position || begun->items[begun->count - 1].end_ns < now))
 		begun->count--;
 	return begun->count ? begun->items[begun->count - 1].scope : MARK_NO_SCOPE;
 }
@@ -394,11 +420,18 @@ static uint32_t innermost_of(struct begun *begun, uint64_t now)
 static void begin_scope(struct begun *begun, const struct scope *scopes, uint32_t index)
 {
 	const struct scope *scope = &scopes[index];
-	uint64_t end = scope->kind == SCOPE_MANUAL ? (uint32_t)scope->child_ns : scope->end_ns;
+	uint32_t start = (uint32_t)(scope->child_ns >> 32);
+	uint64_t end_ns = scope->end_ns;
+	uint32_t end = scope->kind == SCOPE_MANUAL ? (uint32_t)scope->child_ns : UINT32_MAX;
 
-	/* What is never stopped ends with the scope around it. */
-	if (scope->flags & NEVER_STOPPED && innermost_of(begun, scope->child_ns >> 32) != MARK_NO_SCOPE)
+	/* What is never stopped ends with the scope around it, what is cut at a loss no later. */
+	if (scope->flags & (NEVER_STOPPED | SCOPE_FLAG_CUT) &&
+	    innermost_of(begun, start, scope->start_ns) != MARK_NO_SCOPE) {
 		end = begun->items[begun->count - 1].end;
+		if (end_ns > begun->items[begun->count - 1].end_ns)
+			end_ns = begun->items[begun->count - 1].end_ns;
+	}
+	begun->items[begun->count].end_ns = end_ns;
 	begun->items[begun->count].end = end;
 	begun->items[begun->count++].scope = index;
 }
@@ -419,9 +452,9 @@ static void attach_all(struct lane *lane, struct begun *manual, struct begun *ho
 			for (; next < lane->scope_count && began_before(&lane->scopes[next], mark); next++)
 				begin_scope(lane->scopes[next].kind == SCOPE_MANUAL ? manual : hooked,
 					    lane->scopes, (uint32_t)next);
-			scope = innermost_of(manual, position_of(mark));
+			scope = innermost_of(manual, position_of(mark), mark->time_ns);
 			if (scope == MARK_NO_SCOPE)
-				scope = innermost_of(hooked, mark->time_ns);
+				scope = innermost_of(hooked, 0, mark->time_ns);
 		}
 		mark->scope = scope;
 	}
@@ -581,8 +614,7 @@ static void flag_losses(struct lane *lane, const struct merge_input *input, uint
 			continue;
 		before = losses_up_to(input, lane->pid, ring, scope->end_ns);
 		loss = before ? &input->losses[before - 1] : NULL;
-		if (loss && loss->pid == lane->pid && loss->index == ring &&
-		    (loss->last_ns >= scope->start_ns || loss->first_ns >= scope->start_ns))
+		if (loss && loss->pid == lane->pid && loss->index == ring && loss->last_ns >= scope->start_ns)
 			scope->flags |= SCOPE_FLAG_LOST;
 	}
 }

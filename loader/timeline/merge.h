@@ -13,14 +13,15 @@ struct merge_input {
 	const struct thread_events *thread;
 	const struct lane_span *span;
 	uint64_t end_ns;		 /* what is still open ends here; no event of the span is later */
-	const struct loss_event *losses; /* of segments, by pid, ring and time; the whole capture's */
+	const struct loss_event *losses; /* of segments, as merge_losses() makes them; the whole capture's */
 	size_t loss_count;
 };
 
 /* Fills the lane's scopes, marks, max_depth, and its name if the thread named itself. 0 or -ENOMEM. */
 int merge_lane(struct lane *lane, const struct merge_input *input, uint64_t *orphans);
 
-/* Order of merge_input.losses. */
-int merge_loss_order(const void *a, const void *b);
+/* Sorts losses by pid, ring and time, and joins those of one ring that overlap: of what is left, none lasts
+ * into the next, nor ends before it begins. Returns how many that are. */
+size_t merge_losses(struct loss_event *losses, size_t count);
 
 #endif

@@ -14,6 +14,7 @@
 #include "timeline/clock.h"
 #include "timeline/merge.h"
 #include "timeline/names.h"
+#include "timeline/order.h"
 
 #define CLOCKS (CLOCK_ID_CNTVCT + 1)
 
@@ -21,7 +22,7 @@ struct building {
 	struct capture capture;
 	struct timeline *timeline;
 	struct clock_line clocks[CLOCKS];
-	struct loss_event *segment_losses; /* in merge_loss_order() */
+	struct loss_event *segment_losses; /* as merge_losses() makes them */
 	size_t segment_loss_count;
 	size_t lane_capacity;
 	size_t unplaced; /* manual events that no clock can place */
@@ -92,32 +93,23 @@ static const struct clock_line *clock_of(const struct building *building, uint32
 	return &building->clocks[CLOCK_ID_MONOTONIC];
 }
 
-/*
- * Manual events from ticks to ns. In its own ring a thread's time does not run backwards: what the clock says
- * to the contrary (counters of two cores) is put right. Returns the latest time, at least `latest`. Only the
- * record of a COMPLETE stands at its end in the ring.
- */
-static uint64_t convert_run(const struct clock_line *line, struct raw_manual *events, size_t count,
-			    uint64_t now)
+/* Manual events from ticks to ns. */
+static void convert_run(const struct clock_line *line, struct raw_manual *events, size_t count)
 {
 	struct clock_cursor cursor = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		struct raw_manual *event = &events[i];
-		bool complete = event->kind == MANUAL_COMPLETE;
 		struct clock_cursor start = cursor;
-		uint64_t ns = clock_line_convert(line, &cursor, complete ? event->value : event->time);
 
-		now = ns > now ? ns : now;
-		if (!complete) {
-			event->time = now;
-			continue;
+		/* The record of a COMPLETE stands at its end. */
+		if (event->kind == MANUAL_COMPLETE) {
+			event->value = clock_line_convert(line, &cursor, event->value);
+			event->time = clock_line_convert(line, &start, event->time);
+		} else {
+			event->time = clock_line_convert(line, &cursor, event->time);
 		}
-		ns = clock_line_convert(line, &start, event->time);
-		event->time = ns < now ? ns : now;
-		event->value = now;
 	}
-	return now;
 }
 
 /* Events of a clock that cannot be converted are taken out. Returns the time of the thread's latest manual
@@ -139,7 +131,8 @@ static uint64_t convert_thread(struct building *building, struct thread_events *
 			continue;
 		}
 		memmove(&thread->manual[kept], &thread->manual[first], count * sizeof(*thread->manual));
-		now = convert_run(line, &thread->manual[kept], count, now);
+		convert_run(line, &thread->manual[kept], count);
+		now = order_records(&thread->manual[kept], count, now);
 		kept += count;
 	}
 	thread->manual_count = kept;
@@ -205,8 +198,7 @@ static int sort_losses(struct building *building)
 		if (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF)
 			building->segment_losses[building->segment_loss_count++] = *loss;
 	}
-	qsort(building->segment_losses, building->segment_loss_count, sizeof(*building->segment_losses),
-	      merge_loss_order);
+	building->segment_loss_count = merge_losses(building->segment_losses, building->segment_loss_count);
 	return 0;
 }
 
@@ -274,7 +266,8 @@ static int add_lane(struct building *building, const struct thread_events *threa
 	lane->end_ns = span->exit_ns ? input.end_ns : 0;
 	lane->name = span->name;
 	process = process_of(building, thread->pid);
-	if (!lane->name && process && thread->pid == thread->tid)
+	/* As the kernel does it: a thread has its process's name until it gets one of its own. */
+	if (!lane->name && process)
 		lane->name = process->name;
 	err = merge_lane(lane, &input, &timeline->accounting.manual_orphans);
 	if (!err)

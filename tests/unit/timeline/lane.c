@@ -183,7 +183,8 @@ Test(lane, exit_ends_a_lane)
 	cr_assert_str_eq(lane_text(timeline, lane_of(timeline, PID, TID, 1)), "f 50-60\n"
 									      "m 80-90\n");
 	cr_assert_str_eq(timeline->names[timeline->lanes[0].name], "first");
-	cr_assert_str_eq(timeline->names[timeline->lanes[1].name], "");
+	/* Nobody named it: then it has its process's name, as in the kernel. */
+	cr_assert_str_eq(timeline->names[timeline->lanes[1].name], "program");
 	timeline_close(timeline);
 }
 

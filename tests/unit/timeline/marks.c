@@ -136,6 +136,28 @@ Test(marks, arguments_after_a_scope_that_never_stopped)
 	expect_owners(make_open(&maker, 1000), (const char *const[]){"left", "none", "next", NULL});
 }
 
+/* The stop of the outer scope was lost: it has nothing after the loss, inside another scope or outside any.
+ */
+Test(marks, arguments_after_a_scope_that_was_cut_at_a_loss)
+{
+	struct loss_event loss = {40, 50, 9, PID, LOSS_SEGMENT_LAP, TID & 15};
+
+	make_start(&maker, PID, TID, 10, 1, "cut");
+	mark(TID, MANUAL_ARGUMENT, 11, 1, "a");
+	make_start(&maker, PID, TID, 20, 2, "inner");
+	mark(TID, MANUAL_ARGUMENT, 21, 2, "a");
+	make_stop(&maker, PID, TID, 30, 2);
+	mark(TID, MANUAL_FLOW, 31, 3, "");
+	cr_assert(!maker.output->loss(maker.output, &loss));
+	mark(TID, MANUAL_ARGUMENT, 55, 4, "a");
+	make_start(&maker, PID, TID, 60, 3, "later");
+	mark(TID, MANUAL_ARGUMENT, 61, 5, "a");
+	make_stop(&maker, PID, TID, 70, 3);
+	mark(TID, MANUAL_FLOW, 75, 6, "");
+	expect_owners(make_open(&maker, 1000),
+		      (const char *const[]){"cut", "inner", "cut", "none", "later", "none", NULL});
+}
+
 /* By the slow way: of all scopes of a lane, the latest start that holds the record's place. */
 Test(marks, owners_of_a_random_tree)
 {

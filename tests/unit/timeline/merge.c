@@ -481,3 +481,28 @@ Test(merge, losses_of_another_process_flag_nothing)
 	cr_assert(!maker.output->loss(maker.output, &loss));
 	timeline_close(expect("m 20-30\n"));
 }
+
+/* A short loss within a long one, and one that follows it: the long one still holds. */
+Test(merge, losses_that_overlap)
+{
+	struct loss_event loss = {20, 100, 9, PID, LOSS_SEGMENT_LAP, TID & 15};
+
+	start(10, 1, "before");
+	stop(15, 1);
+	start(60, 2, "during");
+	stop(70, 2);
+	start(80, 3, "cut");
+	start(120, 4, "after");
+	stop(130, 4);
+	start(300, 5, "after all");
+	cr_assert(!maker.output->loss(maker.output, &loss));
+	loss = (struct loss_event){30, 40, 1, PID, LOSS_WRITTEN_OFF, TID & 15};
+	cr_assert(!maker.output->loss(maker.output, &loss));
+	loss = (struct loss_event){200, 210, 1, PID, LOSS_WRITTEN_OFF, TID & 15};
+	cr_assert(!maker.output->loss(maker.output, &loss));
+	timeline_close(expect("before 10-15\n"
+			      "during 60-70 lost\n"
+			      "cut 80-80 cut lost\n"
+			      "after 120-130\n"
+			      "after all 300-1000 unfinished\n"));
+}
