@@ -517,8 +517,11 @@ static void take_turn(struct scope_reader *reader)
 	struct scope_control *control = reader->control;
 	uint64_t now = reader->first.ticks + (uint64_t)reader->clock_offset;
 
-	reader->resumes = __atomic_load_n(&control->capture_until, __ATOMIC_RELAXED) > now;
-	reader->epoch = __atomic_load_n(&control->reader_epoch, __ATOMIC_RELAXED) % SCOPE_EPOCH_MASK + 1;
+	uint64_t last = __atomic_load_n(&control->reader_epoch, __ATOMIC_RELAXED);
+	bool died = last && !(last & SCOPE_EPOCH_CLOSED);
+
+	reader->resumes = died || __atomic_load_n(&control->capture_until, __ATOMIC_RELAXED) > now;
+	reader->epoch = (last & SCOPE_EPOCH_MASK) % SCOPE_EPOCH_MASK + 1;
 	__atomic_store_n(&control->reader_epoch, reader->epoch, __ATOMIC_RELAXED);
 }
 
@@ -559,5 +562,7 @@ void scope_reader_close(struct scope_reader *reader)
 	if (!reader)
 		return;
 	scope_reader_capture(reader, 0);
+	__atomic_store_n(&reader->control->reader_epoch, reader->epoch | SCOPE_EPOCH_CLOSED,
+			 __ATOMIC_RELAXED);
 	destroy(reader);
 }

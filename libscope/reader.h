@@ -27,9 +27,8 @@ struct scope_reader *scope_reader_open(pid_t pid);
 int scope_reader_refused_version(pid_t pid, uint16_t *major, uint16_t *minor);
 
 /*
- * True if capture was on when the reader was opened: the process opened it itself, or a reader died moments
- * ago. Then what is in the rings belongs to this capture. Otherwise it is what was left over when an earlier
- * capture ended.
+ * True if the rings belong to this capture: it was on when the reader was opened (the process opened it
+ * itself), or the last reader died. Otherwise they hold what was left over when an earlier capture had ended.
  */
 bool scope_reader_resumes(const struct scope_reader *reader);
 

@@ -154,12 +154,18 @@ def frame(name):
         _frame(name, len(name))
 
 
+def _int64(value):
+    """The nearest integer of 64 bits: ctypes would keep the low bits of a larger one, and an exception only while somebody
+    records would be worse."""
+    return max(-(2**63), min(2**63 - 1, int(value)))
+
+
 def counter(name, value):
     """A number that changes over time."""
     if _is_enabled():
         name = _bytes(name)
         if isinstance(value, int):
-            _counter(name, len(name), value)
+            _counter(name, len(name), _int64(value))
         else:
             _counter_double(name, len(name), float(value))
 
@@ -181,7 +187,7 @@ def argument(key, value):
     """An integer that belongs to the innermost scope open in this thread."""
     if _is_enabled():
         key = _bytes(key)
-        _argument(key, len(key), int(value))
+        _argument(key, len(key), _int64(value))
 
 
 def flow(id):

@@ -170,7 +170,8 @@ struct scope_control {
 	uint64_t reader_epoch; /* of the present or the last reader: 1 to SCOPE_EPOCH_MASK, in turn */
 	uint8_t reserved0[48];
 };
-#define SCOPE_EPOCH_MASK 255u
+#define SCOPE_EPOCH_MASK   255u
+#define SCOPE_EPOCH_CLOSED 256u /* in reader_epoch: that reader is done, it did not die */
 static_assert(sizeof(struct scope_control) == 64, "shared memory");
 
 /*

@@ -10,8 +10,8 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "libscope/reader.h"
+#include "source/held.h"
 
 static_assert((int)CLOCK_ID_MONOTONIC == (int)SCOPE_CLOCK_MONOTONIC,
 	      "the reader's clocks are the timeline's");
@@ -25,11 +25,8 @@ static_assert((int)MANUAL_INSIDE_MAX == (int)SCOPE_RECORD_INSIDE_MAX,
 #define ANCHOR_NS	100000000ull
 #define ANCHOR_BRACKETS 9
 #define BATCH		1024
-/* Names of which the end is awaited, each of another thread; more are only in a forged segment. */
-#define MOST_PARTIALS SCOPE_RINGS_MAX
 /* Losses of one ring that follow each other are told as one, but at least so often. */
-#define LOSS_NS	     100000000ull
-#define LONGEST_NAME 1024
+#define LOSS_NS 100000000ull
 
 /* What is lost and not yet told. */
 struct gap {
@@ -37,14 +34,6 @@ struct gap {
 	uint64_t last_ns;
 	uint64_t count;
 	uint64_t drain; /* the latest drain that added to it */
-};
-
-/* A record whose name goes on in continuation records: one per thread at most, as a thread writes them in a
- * row. */
-struct partial {
-	struct manual_event event;
-	size_t length;
-	char name[LONGEST_NAME];
 };
 
 struct shm_source {
@@ -68,9 +57,7 @@ struct shm_source {
 	struct manual_event batch[BATCH];
 	size_t batched;
 	struct hash_map tids; /* own-namespace tid -> ours */
-	struct partial **partials;
-	size_t partial_count;
-	size_t partial_capacity;
+	struct held held;     /* events whose names are not whole yet */
 };
 
 static struct shm_source *of(const struct source *source)
@@ -86,11 +73,20 @@ static int put_batch(struct shm_source *s)
 	return count ? s->output->manual(s->output, s->batch, count) : 0;
 }
 
-static int put_event(struct shm_source *s, const struct manual_event *event)
+static int put_event(void *context, const struct manual_event *event)
 {
+	struct shm_source *s = context;
+
 	s->batch[s->batched++] = *event;
 	s->events++;
 	return s->batched == BATCH ? put_batch(s) : 0;
+}
+
+static int put_name(void *context, const char *bytes, size_t length, uint32_t *id)
+{
+	struct shm_source *s = context;
+
+	return s->output->string(s->output, bytes, length, id);
 }
 
 /* A dead thread cannot be asked for its id in our namespace: then its own id must do. */
@@ -107,67 +103,6 @@ static uint32_t translate(struct shm_source *s, uint32_t namespace_tid, bool fre
 		return namespace_tid;
 	hash_map_put(&s->tids, namespace_tid, tid);
 	return tid;
-}
-
-static struct partial **find_partial(struct shm_source *s, uint32_t tid)
-{
-	for (size_t i = 0; i < s->partial_count; i++) {
-		if (s->partials[i]->event.tid == tid)
-			return &s->partials[i];
-	}
-	return NULL;
-}
-
-/* The name is whole, or will not get any longer: the event goes out. */
-static int finish_partial(struct shm_source *s, struct partial **slot)
-{
-	struct partial *partial = *slot;
-	int err;
-
-	*slot = s->partials[--s->partial_count];
-	err = s->output->string(s->output, partial->name, partial->length, &partial->event.name);
-	if (!err)
-		err = put_event(s, &partial->event);
-	free(partial);
-	return err;
-}
-
-static int start_partial(struct shm_source *s, const struct manual_event *event, const char *name,
-			 size_t length)
-{
-	struct partial *partial;
-
-	if (s->partial_count == MOST_PARTIALS) {
-		int err = finish_partial(s, &s->partials[0]);
-
-		if (err)
-			return err;
-	}
-	if (vec_grow(&s->partials, &s->partial_capacity, s->partial_count))
-		return -ENOMEM;
-	partial = malloc(sizeof(*partial));
-	if (!partial)
-		return -ENOMEM;
-	partial->event = *event;
-	partial->length = length;
-	memcpy(partial->name, name, length);
-	s->partials[s->partial_count++] = partial;
-	return 0;
-}
-
-static int continue_partial(struct shm_source *s, struct partial **slot, const struct scope_record *record,
-			    size_t length)
-{
-	struct partial *partial = *slot;
-	size_t room = sizeof(partial->name) - partial->length;
-
-	if (length > room)
-		length = room;
-	memcpy(partial->name + partial->length, record->name, length);
-	partial->length += length;
-	if (record->flags & SCOPE_RECORD_CONTINUED)
-		return 0;
-	return finish_partial(s, slot);
 }
 
 /* ---- names of threads that gave themselves none ---- */
@@ -214,7 +149,6 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 	size_t room = value ? sizeof(record->name) - sizeof(uint64_t) : sizeof(record->name);
 	size_t length = record->name_length < room ? record->name_length : room;
 	uint32_t tid = translate(s, record->tid, record->kind == SCOPE_KIND_THREAD_START);
-	struct partial **slot = s->partial_count ? find_partial(s, tid) : NULL;
 	struct manual_event event = {.ticks = record->ticks,
 				     .scope_id = record->scope_id,
 				     .pid = (uint32_t)s->pid,
@@ -229,31 +163,24 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 
 	if (record->kind == SCOPE_KIND_CONTINUATION) {
 		s->continuations++;
-		if (slot && (*slot)->event.scope_id == record->scope_id)
-			return continue_partial(s, slot, record, length);
-		return 0; /* the beginning of the name was lost */
+		return held_continue(&s->held, tid, record->scope_id, record->name, length,
+				     !(record->flags & SCOPE_RECORD_CONTINUED));
 	}
 	if (record->kind == SCOPE_KIND_THREAD_START || !hash_map_get(&s->names, tid, &told)) {
 		err = tell_name(s, tid);
 		if (err)
 			return err;
 	}
-	/* Any other record of the thread says that the rest of its name was lost. */
-	if (slot) {
-		err = finish_partial(s, slot);
-		if (err)
-			return err;
-	}
 	if (value)
 		memcpy(&event.value, record->name + room, sizeof(event.value));
 	if (record->flags & SCOPE_RECORD_CONTINUED)
-		return start_partial(s, &event, record->name, length);
+		return held_begin(&s->held, &event, record->name, length);
 	if (length) {
 		err = s->output->string(s->output, record->name, length, &event.name);
 		if (err)
 			return err;
 	}
-	return put_event(s, &event);
+	return held_put(&s->held, &event);
 }
 
 /* ---- losses ---- */
@@ -409,8 +336,8 @@ static int shm_finish(struct source *source, struct event_output *output)
 		return (int)drained;
 	if (scope_reader_gone(s->reader))
 		err = scope_reader_write_off(s->reader, &events);
-	while (!err && s->partial_count)
-		err = finish_partial(s, &s->partials[0]);
+	if (!err)
+		err = held_finish(&s->held);
 	if (!err)
 		err = put_batch(s);
 	if (!err)
@@ -432,9 +359,7 @@ static void shm_destroy(struct source *source)
 	if (!s)
 		return;
 	scope_reader_close(s->reader);
-	for (size_t i = 0; i < s->partial_count; i++)
-		free(s->partials[i]);
-	free(s->partials);
+	held_clear(&s->held);
 	hash_map_clear(&s->tids);
 	hash_map_clear(&s->names);
 	free(s);
@@ -508,6 +433,18 @@ static void pass_over_leftovers(struct shm_source *s)
 	scope_reader_drain(s->reader, &events, 0);
 }
 
+/* Of a recorder that was killed, or of a process that opened capture itself. */
+static void say_backlog(const struct shm_source *s)
+{
+	uint64_t backlog = scope_reader_counts(s->reader).backlog;
+
+	if (backlog)
+		log_info(
+			"%" PRIu64
+			" manual events that were written before this capture began, and not read, come first",
+			backlog);
+}
+
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator)
 {
 	struct shm_source *s = calloc(1, sizeof(*s));
@@ -515,6 +452,7 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	if (!s)
 		return NULL;
 	s->source.ops = &shm_ops;
+	s->held.output = (struct held_output){.name = put_name, .event = put_event, .context = s};
 	s->pid = pid;
 	s->reader = scope_reader_open(pid);
 	if (!s->reader) {
@@ -531,6 +469,8 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	}
 	if (!scope_reader_resumes(s->reader))
 		pass_over_leftovers(s);
+	else
+		say_backlog(s);
 	s->before = scope_reader_counts(s->reader);
 	s->first_anchor = take_anchor(s);
 	scope_reader_capture(s->reader, CAPTURE_NS);
