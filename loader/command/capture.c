@@ -34,8 +34,9 @@ int capture_block_signals(struct capture *c)
 	watch(&watched, SIGHUP);
 	watch(&watched, SIGQUIT);
 	blocked = watched;
-	/* A pipe that nobody reads any more is an error of a write, not our death. */
+	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death. */
 	sigaddset(&blocked, SIGPIPE);
+	sigaddset(&blocked, SIGXFSZ);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	c->blocked = true;
 	c->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -53,6 +54,7 @@ void capture_unblock_signals(struct capture *c)
 	if (!c->blocked)
 		return;
 	sigaddset(&mask, SIGPIPE);
+	sigaddset(&mask, SIGXFSZ);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	c->blocked = false;
 }
@@ -89,13 +91,32 @@ static int name_launched(struct capture *c)
 	return c->process.command ? 0 : -ENOMEM;
 }
 
+/* The child; it maps each file of a chosen function. They lie one module after another. */
+static int prepare_launch(struct capture *c)
+{
+	struct launch_plan plan = {.argv = c->options->command, .mask = &c->old_mask};
+	const char **files = calloc(c->function_count + 1, sizeof(*files));
+	int err;
+
+	if (!files)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->function_count; i++) {
+		if (!i || c->functions[i]->module != c->functions[i - 1]->module)
+			files[plan.file_count++] = c->functions[i]->module->probe_path;
+	}
+	plan.files = files;
+	err = launch_prepare(&c->launch, &plan);
+	free(files);
+	return err;
+}
+
 static int open_target(struct capture *c)
 {
 	bool launches = c->options->command;
 	int err = 0;
 
 	if (launches)
-		err = launch_prepare(&c->launch, c->options->command, &c->old_mask);
+		err = prepare_launch(c);
 	if (!err)
 		err = process_open(launches ? c->launch.pid : c->options->pid, &c->process);
 	if (err)
@@ -242,10 +263,13 @@ static int open_sources(struct capture *c)
 	const struct capture_options *o = c->options;
 	int err = check_output(o->output);
 
-	if (!err)
+	/* A process is first held fast by its pidfd; a command is read before there is a process. */
+	if (!err && !o->command)
 		err = open_target(c);
 	if (!err && o->include_count)
 		err = capture_choose(c);
+	if (!err && o->command)
+		err = open_target(c);
 	if (!err)
 		err = capture_block_signals(c);
 	if (!err && o->include_count)

@@ -104,6 +104,8 @@ int capture_finish(struct capture *c)
 	err = end_sources(c, &end_ns);
 	if (!err)
 		err = write_accounts(c, &total);
+	if (!err)
+		err = capture_writer_flush(c->writer);
 	bytes = capture_writer_bytes(c->writer);
 	finished = capture_writer_finish(c->writer, c->start_ns, end_ns, err ? 0 : total.recursion_misses);
 	c->writer = NULL;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,17 @@ static void close_fd(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
+}
+
+/* With errno if not; a folder is none. */
+static bool is_program(const char *path)
+{
+	struct stat status;
+
+	if (access(path, X_OK) || stat(path, &status))
+		return false;
+	errno = EACCES;
+	return S_ISREG(status.st_mode);
 }
 
 /* As execvp does, the first of that name in PATH that can be executed; malloc'ed. NULL with errno. */
@@ -35,7 +48,7 @@ static char *find_in_path(const char *name)
 
 		if (asprintf(&path, "%.*s%s%s", length, at, length ? "/" : "", name) < 0)
 			return NULL;
-		if (access(path, X_OK) == 0)
+		if (is_program(path))
 			return path;
 		if (errno == EACCES)
 			err = EACCES;
@@ -46,20 +59,60 @@ static char *find_in_path(const char *name)
 }
 
 /*
- * Runs in the child: waits for the word, then becomes the command. From the word on it calls no function that
- * the user may have hooked in libc (read, execve ...): those calls are not the command's.
+ * Maps the files to be probed as code: the kernel then screens each probe site as it does in a running
+ * process, where before exec it would pass over those that it cannot probe without a word. Gone with the
+ * exec.
  */
-static void __attribute__((noreturn)) become(int go, int failure, char *const *argv, const sigset_t *mask)
+static void map_files(const char *const *files, size_t count)
 {
-	char word = 0, pid[16], *path;
-	char *shell[4] = {"sh", NULL, NULL, NULL};
-	int err;
+	for (size_t i = 0; i < count; i++) {
+		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+		struct stat status;
+
+		if (fd < 0)
+			continue;
+		if (fstat(fd, &status) == 0 && status.st_size > 0)
+			mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		close(fd);
+	}
+}
+
+/* A script without #! goes to the shell, with its arguments, as execvp does it. */
+static char **shell_arguments(char *path, char *const *argv)
+{
+	size_t count = 0;
+	char **shell;
+
+	while (argv[count])
+		count++;
+	shell = calloc(count + 2, sizeof(*shell));
+	if (!shell)
+		return NULL;
+	shell[0] = "sh";
+	shell[1] = path;
+	for (size_t i = 1; i < count; i++)
+		shell[i + 1] = argv[i];
+	return shell;
+}
+
+/*
+ * Runs in the child: waits for the word, then becomes the command. From the word on it calls no function of
+ * libc that the user may have hooked (read, execve ...) but syscall(): those calls are not the command's.
+ */
+static void __attribute__((noreturn)) become(int go, int failure, const struct launch_plan *plan)
+{
+	char word = 0, pid[16], *path, **shell;
+	int err, ready = 0;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	setenv("SCOPE_CAPTURE", pid, 1);
-	path = find_in_path(argv[0]);
+	path = find_in_path(plan->argv[0]);
 	err = path ? 0 : errno;
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	shell = shell_arguments(path, plan->argv);
+	map_files(plan->files, plan->file_count);
+	sigprocmask(SIG_SETMASK, plan->mask, NULL);
+	if (write(failure, &ready, sizeof(ready)) < 0)
+		_exit(125);
 	/* The loader's end of the pipe closes with the loader: no word means that there will be no capture.
 	 */
 	while (syscall(SYS_read, go, &word, 1) < 0 && errno == EINTR)
@@ -67,20 +120,29 @@ static void __attribute__((noreturn)) become(int go, int failure, char *const *a
 	if (word != 'g')
 		_exit(125);
 	if (path) {
-		syscall(SYS_execve, path, argv, environ);
+		syscall(SYS_execve, path, plan->argv, environ);
 		err = errno;
 	}
-	/* A script without #!: execvp gives it to the shell, with its arguments. */
-	if (err == ENOEXEC && argv[1] == NULL) {
-		shell[1] = path;
+	if (err == ENOEXEC && shell)
 		syscall(SYS_execve, "/bin/sh", shell, environ);
-	}
 	if (write(failure, &err, sizeof(err)) < 0)
 		_exit(125);
 	_exit(err == ENOENT ? 127 : 126);
 }
 
-int launch_prepare(struct launch *launch, char *const *argv, const sigset_t *mask)
+/* The child's errno, or 0 when it closed its end. */
+static int read_errno(int fd)
+{
+	int err = 0;
+	ssize_t got;
+
+	do {
+		got = read(fd, &err, sizeof(err));
+	} while (got < 0 && errno == EINTR);
+	return err;
+}
+
+int launch_prepare(struct launch *launch, const struct launch_plan *plan)
 {
 	int go[2], failure[2];
 
@@ -98,7 +160,7 @@ int launch_prepare(struct launch *launch, char *const *argv, const sigset_t *mas
 	if (launch->pid == 0) {
 		close(go[1]);
 		close(failure[0]);
-		become(go[0], failure[1], argv, mask);
+		become(go[0], failure[1], plan);
 	}
 	close(go[0]);
 	close(failure[1]);
@@ -107,25 +169,25 @@ int launch_prepare(struct launch *launch, char *const *argv, const sigset_t *mas
 	if (launch->pid < 0) {
 		int err = errno;
 
-		log_error("cannot start '%s': fork: %s", argv[0], strerror(err));
+		log_error("cannot start '%s': fork: %s", plan->argv[0], strerror(err));
 		launch->pid = 0;
 		launch_cancel(launch);
 		return -err;
 	}
+	/* Until it is ready: its files are mapped. */
+	read_errno(launch->failure);
 	return 0;
 }
 
 int launch_go(struct launch *launch, char *const *argv)
 {
 	int err = 0;
-	ssize_t got;
 
 	if (write(launch->go, "g", 1) != 1)
 		err = errno;
 	close_fd(&launch->go);
-	do {
-		got = read(launch->failure, &err, sizeof(err));
-	} while (got < 0 && errno == EINTR);
+	if (!err)
+		err = read_errno(launch->failure);
 	close_fd(&launch->failure);
 	if (err) {
 		log_error("cannot run '%s': %s", argv[0], strerror(err));

@@ -18,11 +18,19 @@ struct launch {
 	bool exec_failed;
 };
 
+struct launch_plan {
+	char *const *argv;
+	const sigset_t *mask;	  /* the signal mask that it shall have */
+	const char *const *files; /* in which its probes will be */
+	size_t file_count;
+};
+
 /*
- * Forks a child that will run argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its environment and
- * the signal mask `mask`; signals that we ignore it will ignore too, as after nohup. 0 or -errno, said.
+ * Forks a child that will run plan->argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its environment;
+ * signals that we ignore it will ignore too, as after nohup. Until its exec it has the files mapped as code,
+ * so that probes in them are screened. 0 or -errno, said.
  */
-int launch_prepare(struct launch *launch, char *const *argv, const sigset_t *mask);
+int launch_prepare(struct launch *launch, const struct launch_plan *plan);
 
 /* Lets it exec. 0, or the -errno of its exec, said (it has been waited for then: -ENOENT, -EACCES, -ENOEXEC
  * ...). */

@@ -52,17 +52,40 @@ static const char *module_end(const char *text)
 	return NULL;
 }
 
-/* glibc copies what stands before a + or {n}, so that nested ones double what regcomp needs of memory. */
-#define MOST_REPETITIONS 16
+/*
+ * glibc copies what stands before a + or {n} once or n times, so that nested ones multiply what regcomp needs
+ * of memory. All are taken for nested.
+ */
+#define MOST_COPIES 65536ul
 
-/* The first repetition that is one too many, or NULL. */
-static const char *too_many_repetitions(const char *pattern)
+static unsigned long copies_of(const char *repetition)
 {
-	size_t count = 0;
+	char *end;
+	unsigned long least, most;
+
+	if (*repetition == '+')
+		return 2;
+	least = strtoul(repetition + 1, &end, 10);
+	most = *end == ',' ? strtoul(end + 1, NULL, 10) : 0;
+	most = most > least ? most : least;
+	return most ? most : 1;
+}
+
+/* The repetition with which it is too much, or NULL. */
+static const char *too_many_copies(const char *pattern)
+{
+	unsigned long copies = 1;
 
 	for (; *pattern; pattern++) {
-		if ((*pattern == '+' || *pattern == '{') && ++count > MOST_REPETITIONS)
+		if (*pattern == '\\' && pattern[1]) {
+			pattern++;
+			continue;
+		}
+		if (*pattern != '+' && *pattern != '{')
+			continue;
+		if (copies_of(pattern) > MOST_COPIES / copies)
 			return pattern;
+		copies *= copies_of(pattern);
 	}
 	return NULL;
 }
@@ -80,10 +103,10 @@ static int parse_regex(struct selector *selector, const char *text, size_t colum
 		return refuse(text, column + 1, "the regular expression is empty");
 	memmove(selector->pattern, selector->pattern + 1, length - 2);
 	selector->pattern[length - 2] = '\0';
-	excess = too_many_repetitions(selector->pattern);
+	excess = too_many_copies(selector->pattern);
 	if (excess)
 		return refuse(text, column + 1 + (size_t)(excess - selector->pattern),
-			      "more than 16 repetitions (+ or {}) are not taken");
+			      "it repeats too much (+ and {}) for the memory it would take");
 	code = regcomp(&selector->regex, selector->pattern, REG_EXTENDED | REG_NOSUB);
 	if (code == REG_ESPACE)
 		return -ENOMEM;

@@ -81,6 +81,38 @@ run "$SCOPETRACE" record -o "$T/exec.scope" --force -f libc:execve -f libc:seten
 expect_status 0 "record -- true"
 expect_text "$T/run.err" ' 0 calls; 0 duplicate entries, 0 entries with no return discarded' "calls of the recorder's own child"
 
+say "== functions that the kernel cannot probe"
+if [ "$(uname -m)" = x86_64 ]; then
+	cat >"$T/odd.c" <<'END'
+#include <stdio.h>
+long count;
+void odd(void), even(void);
+__asm__(".text\n.globl odd\n.type odd,@function\nodd: lock addq $1, count(%rip)\n ret\n.size odd, . - odd\n"
+	".globl even\n.type even,@function\neven: addq $1, count(%rip)\n ret\n.size even, . - even\n");
+int main(void)
+{
+	for (int i = 0; i < 100; i++) {
+		odd();
+		even();
+	}
+	return count != 200;
+}
+END
+	"${CC:-cc}" "$T/odd.c" -o "$T/odd" || fail "no C compiler"
+	# Before exec the kernel would take the probe, and never let it hit.
+	run "$SCOPETRACE" record -o "$T/odd.scope" -f odd -f even -- "$T/odd"
+	expect_status 0 "record -- odd"
+	expect_text "$T/run.err" 'armed 1 of 2 functions' "a function that cannot be probed"
+	expect_text "$T/run.err" 'refuses a probe on odd ' "a function that cannot be probed"
+	expect_text "$T/run.err" ' 100 calls;' "a function that cannot be probed"
+fi
+
+say "== a script without #!, with its arguments"
+printf 'test "$1" = "a b" && test "$2" = c\n' >"$T/script"
+chmod +x "$T/script"
+run "$SCOPETRACE" record -o "$T/script.scope" -- "$T/script" "a b" c
+expect_status 0 "a script without #!"
+
 say "== a capture that fails is no reason for the command to"
 mkdir "$T/small"
 mount -t tmpfs -o size=200k none "$T/small" || fail "no tmpfs"

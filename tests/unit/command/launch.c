@@ -17,10 +17,11 @@ static char *const not_executable[] = {"/etc/passwd", NULL};
 static int run(char *const *argv, struct launch *launch)
 {
 	sigset_t mask;
+	const struct launch_plan plan = {.argv = argv, .mask = &mask};
 	int err;
 
 	sigemptyset(&mask);
-	cr_assert_eq(launch_prepare(launch, argv, &mask), 0);
+	cr_assert_eq(launch_prepare(launch, &plan), 0);
 	err = launch_go(launch, argv);
 	launch_wait(launch);
 	return err;
@@ -56,10 +57,11 @@ Test(launch, cancelled_never_runs)
 	char *const argv[] = {"touch", path, NULL};
 	struct launch launch;
 	sigset_t mask;
+	const struct launch_plan plan = {.argv = argv, .mask = &mask};
 
 	snprintf(path, sizeof(path), "/tmp/scopetrace-launch-%d", (int)getpid());
 	sigemptyset(&mask);
-	cr_assert_eq(launch_prepare(&launch, argv, &mask), 0);
+	cr_assert_eq(launch_prepare(&launch, &plan), 0);
 	cr_assert_not(launch_ended(&launch));
 	launch_cancel(&launch);
 	cr_assert_eq(launch.pid, 0);
