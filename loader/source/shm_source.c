@@ -56,8 +56,7 @@ struct shm_source {
 	size_t gap_count;		     /* of them that hold something */
 	struct manual_event batch[BATCH];
 	size_t batched;
-	struct hash_map tids; /* own-namespace tid -> ours */
-	struct held held;     /* events whose names are not whole yet */
+	struct held held; /* events whose names are not whole yet */
 };
 
 static struct shm_source *of(const struct source *source)
@@ -96,13 +95,8 @@ static uint32_t translate(struct shm_source *s, uint32_t namespace_tid, bool fre
 
 	if (!s->translates)
 		return namespace_tid;
-	if (!fresh && hash_map_get(&s->tids, namespace_tid, &tid))
-		return tid;
 	tid = s->translator.translate(s->translator.context, namespace_tid, fresh);
-	if (!tid)
-		return namespace_tid;
-	hash_map_put(&s->tids, namespace_tid, tid);
-	return tid;
+	return tid ? tid : namespace_tid;
 }
 
 /* ---- names of threads that gave themselves none ---- */
@@ -360,7 +354,6 @@ static void shm_destroy(struct source *source)
 		return;
 	scope_reader_close(s->reader);
 	held_clear(&s->held);
-	hash_map_clear(&s->tids);
 	hash_map_clear(&s->names);
 	free(s);
 }

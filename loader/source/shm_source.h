@@ -11,7 +11,8 @@
 
 /* How thread ids of the process's own pid namespace become ours. */
 struct tid_translator {
-	/* The id in our namespace, or 0 if no such thread is known. `fresh`: a thread that has just begun. */
+	/* Asked for each record, so it remembers. The id in our namespace, or 0 if no such thread is known.
+	 * `fresh`: a thread that has just begun. */
 	uint32_t (*translate)(void *context, uint32_t namespace_tid, bool fresh);
 	void *context;
 };
