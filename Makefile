@@ -26,7 +26,7 @@ CFLAGS   += -std=c11 $(optimise) $(warnings) $(sanitize)
 LDFLAGS  += $(sanitize)
 
 loader_includes := -Iloader -I. -I$(O)/gen
-loader_libs     := -lbpf -ldw -lelf -lprotobuf-c -liberty -lz -lpthread -lm
+loader_libs     := -lbpf -ldw -lelf -lcapstone -lprotobuf-c -liberty -lz -lpthread -lm
 
 # ---- what there is -------------------------------------------------------------------------------------------------
 areas        := base timeline sink target probe source command
@@ -143,7 +143,7 @@ $(O)/scopetrace: $(O)/obj/loader/main.o $(loader_archives)
 # One file for hosts without the libraries; libdw's decompressors come along, and at the end what it lacks (libeu_static.c).
 $(O)/scopetrace-static: $(O)/obj/loader/main.o $(loader_archives)
 	$(call say,LD)
-	$(Q)$(CC) $(LDFLAGS) -static $(filter %.o,$^) $(filter %.a,$^) -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma \
+	$(Q)$(CC) $(LDFLAGS) -static $(filter %.o,$^) $(filter %.a,$^) -lbpf -ldw -lelf -lcapstone -lprotobuf-c -liberty -llzma \
 		-lbz2 -lzstd -lz -lpthread -lm $(O)/lib/target.a -o $@
 	$(Q)strip $@
 

@@ -11,9 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* libdwfl opens files that a command we launch would inherit. */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			  const char *file, const char *link, GElf_Word checksum, char **found)
+{
+	int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, checksum, found);
+
+	if (fd >= 0)
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
 static const Dwfl_Callbacks callbacks = {
 	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.find_debuginfo = find_debuginfo,
 };
 
 /* An ELF file's first bytes, looked at before libdwfl says the same with less meaning. */

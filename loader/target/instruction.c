@@ -94,6 +94,20 @@ static bool is_jumped_to(const struct code *code, uint64_t target)
 	return false;
 }
 
+/* With a lock or an old segment prefix (`cs nopw`, a filler) the kernel takes no probe. */
+static bool is_refused(const struct code *code, uint64_t at)
+{
+	for (; at < code->length; at++) {
+		uint8_t byte = code->bytes[at];
+
+		if (byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e || byte == 0xf0)
+			return true;
+		if (byte != 0x66 && byte != 0x67 && byte != 0xf2 && byte != 0xf3)
+			return false;
+	}
+	return false;
+}
+
 /* The forms that the kernel emulates instead of stepping: push of a register, nop, call, jmp, jcc. */
 static bool is_emulated_x86(const uint8_t *b, size_t length)
 {
@@ -116,10 +130,41 @@ static enum probe_cost cost_x86(const struct code *code, uint64_t at)
 	return PROBE_COST_STEPPED;
 }
 
+/*
+ * Go's check for room on the stack, whose other branch gets more and comes back to the entry, perhaps with
+ * the stack elsewhere: behind it each call comes by once. [lea -N(%rsp),%r12] cmp 0x10(%r14),reg; jbe
+ */
+static uint64_t behind_stack_check(const struct code *code)
+{
+	static const uint8_t lea8[] = {0x4c, 0x8d, 0x64, 0x24}, lea32[] = {0x4c, 0x8d, 0xa4, 0x24};
+	static const uint8_t compare_sp[] = {0x49, 0x3b, 0x66, 0x10},
+			     compare_r12[] = {0x4d, 0x3b, 0x66, 0x10};
+	static const uint8_t jbe8[] = {0x76}, jbe32[] = {0x0f, 0x86};
+	uint64_t at = 0;
+
+	if (begins_with(code, 0, lea8, sizeof(lea8)))
+		at = sizeof(lea8) + 1;
+	else if (begins_with(code, 0, lea32, sizeof(lea32)))
+		at = sizeof(lea32) + 4;
+	if (at ? !begins_with(code, at, compare_r12, sizeof(compare_r12))
+	       : !begins_with(code, at, compare_sp, sizeof(compare_sp)))
+		return 0;
+	at += sizeof(compare_sp);
+	if (begins_with(code, at, jbe8, sizeof(jbe8)))
+		return stepped_over(code, 0, at + sizeof(jbe8) + 1);
+	if (begins_with(code, at, jbe32, sizeof(jbe32)))
+		return stepped_over(code, 0, at + sizeof(jbe32) + 4);
+	return 0;
+}
+
 static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cost *cost)
 {
-	uint64_t at = 0, behind_endbr;
+	uint64_t at = behind_stack_check(code), behind_endbr;
 
+	if (at) {
+		*cost = cost_x86(code, at);
+		return at;
+	}
 	if (begins_with(code, 0, x86_endbr64, sizeof(x86_endbr64)))
 		at = stepped_over(code, 0, sizeof(x86_endbr64));
 	behind_endbr = at;
@@ -127,7 +172,7 @@ static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cos
 	while (is_nop5(code, at) && (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
 		at += NOP5_BYTES;
 	/* If the function loops back to the probe, endbr64 is the place that only calls reach. */
-	if (behind_endbr && is_jumped_to(code, at))
+	if (behind_endbr && (is_jumped_to(code, at) || is_refused(code, at)))
 		at = 0;
 	*cost = cost_x86(code, at);
 	return at;

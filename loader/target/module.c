@@ -20,12 +20,13 @@
 
 /* ---- one module -------------------------------------------------------------------------------- */
 
+/* With their versions, as other projects have a libutil or a librt, too. */
 static bool is_c_library(const char *base)
 {
 	static const char *const patterns[] = {
-		"libc.so*",  "libc-2.*",  "libc.musl-*",    "ld-linux*",      "ld64.so*",    "ld-2.*",
-		"ld.so*",    "ld-musl-*", "libpthread.so*", "libpthread-2.*", "librt.so*",   "librt-2.*",
-		"libdl.so*", "libdl-2.*", "libutil.so*",    "libutil-2.*",    "linux-vdso*",
+		"libc.so*",   "libc-2.*",  "libc.musl-*",     "ld-linux*",	"ld64.so*",    "ld-2.*",
+		"ld.so.1",    "ld-musl-*", "libpthread.so.0", "libpthread-2.*", "librt.so.1",  "librt-2.*",
+		"libdl.so.2", "libdl-2.*", "libutil.so.1",    "libutil-2.*",	"linux-vdso*",
 	};
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -131,6 +132,24 @@ static bool parse_mapping(const char *line, struct mapping *mapping)
 	return true;
 }
 
+/*
+ * True for a line of executable memory without a file. Not what the kernel puts there ([vdso], [uprobes]),
+ * nor an executable stack, on which compilers put jumps into the program and nothing else.
+ */
+static bool is_made_code(const char *line)
+{
+	char permissions[5] = "";
+	uint64_t inode = 1;
+	int name = 0;
+
+	if (sscanf(line, "%*x-%*x %4s %*x %*x:%*x %" SCNu64 " %n", permissions, &inode, &name) != 2)
+		return false;
+	if (permissions[2] != 'x' || inode)
+		return false;
+	return !line[name] || strncmp(line + name, "[heap]", 6) == 0 ||
+	       strncmp(line + name, "[anon:", 6) == 0;
+}
+
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -202,12 +221,14 @@ static int add_mappings(pid_t tid, char *maps, struct module_list *list)
 			*next++ = '\0';
 		if (parse_mapping(line, mapping))
 			err = add_mapping(tid, mapping, &program, list);
+		else if (is_made_code(line))
+			list->makes_code = true;
 	}
 	free(mapping);
 	return err;
 }
 
-int module_list_of_process(pid_t pid, struct module_list *list)
+int module_list_read(pid_t pid, struct module_list *list)
 {
 	char path[64], *maps = NULL;
 	size_t length;
@@ -224,14 +245,19 @@ int module_list_of_process(pid_t pid, struct module_list *list)
 	if (!err)
 		err = add_mappings(tid, maps, list);
 	free(maps);
-	if (err == -ENOENT)
-		err = -ESRCH;
+	if (err)
+		module_list_close(list);
+	return err == -ENOENT ? -ESRCH : err;
+}
+
+int module_list_of_process(pid_t pid, struct module_list *list)
+{
+	int err = module_list_read(pid, list);
+
 	if (err == -ESRCH)
 		log_error("process %d has ended", pid);
 	else if (err)
 		log_error("cannot read what process %d has mapped: %s%s", pid, strerror(-err),
 			  err == -EACCES ? "; run scopetrace as its user, or as root (sudo)" : "");
-	if (err)
-		module_list_close(list);
 	return err;
 }

@@ -25,6 +25,8 @@ struct module_list {
 	struct module *items;
 	size_t count;
 	bool is_incomplete; /* some file could not be found or reached, which was said */
+	bool makes_code; /* a process: has executable memory that is of no file, as compilers at run time make
+			  */
 };
 
 /*
@@ -32,6 +34,9 @@ struct module_list {
  * mappings.
  */
 int module_list_of_process(pid_t pid, struct module_list *list);
+
+/* The same for a second look: what is not said there is that the process has ended, or cannot be read. */
+int module_list_read(pid_t pid, struct module_list *list);
 
 /*
  * The program at `path` (looked for in PATH if it has no slash), its interpreter and the libraries that ld.so

@@ -271,6 +271,26 @@ static int read_command(pid_t tid, struct process *process)
 	return process->command ? 0 : -ENOMEM;
 }
 
+int process_read_name(pid_t pid, char comm[17], char **command)
+{
+	struct process now = {0};
+	struct stat_line line;
+	pid_t tid;
+	int err = read_stat(pid, 0, &line);
+
+	if (!err)
+		err = process_live_thread(pid, &tid);
+	if (err)
+		return err;
+	memcpy(now.comm, line.comm, sizeof(now.comm));
+	err = read_command(tid, &now);
+	if (err)
+		return err;
+	memcpy(comm, now.comm, sizeof(now.comm));
+	*command = now.command;
+	return 0;
+}
+
 /* Whether its memory may be looked at, which is what all the rest needs. */
 static int check_access(pid_t tid)
 {

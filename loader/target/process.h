@@ -31,6 +31,12 @@ void process_close(struct process *process); /* takes a zeroed one too */
 /* True once it has ended (its last thread, not just its leader). */
 bool process_ended(const struct process *process);
 
+/*
+ * The name and the arguments (joined by blanks, malloc'ed; the name if there are none) of what process `pid`
+ * runs now. 0, or -ESRCH, -ENOMEM ...; says nothing.
+ */
+int process_read_name(pid_t pid, char comm[17], char **command);
+
 struct process_thread {
 	pid_t tid;	     /* in our pid namespace */
 	pid_t namespace_tid; /* in its own */

@@ -50,8 +50,10 @@ struct collector {
 static bool is_forking(const char *name, size_t length)
 {
 	/* syscall() too: what it is called for cannot be seen. */
-	static const char *const names[] = {"fork",    "_Fork",	 "__fork", "__libc_fork", "clone",
-					    "__clone", "clone3", "daemon", "forkpty",	  "syscall"};
+	/* dlopen() too: what it loads may fork. */
+	static const char *const names[] = {"fork",    "_Fork",	  "__fork", "__libc_fork",
+					    "clone",   "__clone", "clone3", "daemon",
+					    "forkpty", "syscall", "dlopen", "dlmopen"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
@@ -359,17 +361,25 @@ static int place_probes(struct symbol_table *table, const struct image *images,
 {
 	bool use_nop5 = !table->may_fork || (options && options->optimized);
 	struct window window = {.fd = -1, .bytes = malloc(WINDOW_BYTES)};
+	uint64_t end = 0; /* of all functions before, in this file */
 
 	if (!window.bytes)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->count; i++) {
-		const struct image *image = &images[table->functions[i].module - table->modules.items];
+		struct function *function = &table->functions[i];
+		const struct image *image = &images[function->module - table->modules.items];
 
 		if (image->fd != window.fd) {
 			window.fd = image->fd;
 			window.length = 0;
+			end = 0;
 		}
-		place_probe(&table->functions[i], image->machine, &window, size_to_read(table, i), use_nop5);
+		/* The call that a nop5 becomes overwrites the red zone of the function around it. */
+		place_probe(function, image->machine, &window, size_to_read(table, i),
+			    use_nop5 && function->file_offset >= end);
+		if (function->size < UINT64_MAX - function->file_offset &&
+		    function->file_offset + function->size > end)
+			end = function->file_offset + function->size;
 	}
 	free(window.bytes);
 	return 0;

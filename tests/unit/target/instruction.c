@@ -45,8 +45,9 @@ Test(instruction, cost_is_that_of_the_instruction_under_the_probe)
 Test(instruction, every_nop_of_five_bytes_is_one)
 {
 	static const uint8_t nops[][5] = {
-		{0x0f, 0x1f, 0x44, 0x00, 0x00}, {0x0f, 0x1f, 0x44, 0x00, 0x08}, {0x66, 0x0f, 0x1f, 0x40, 0x00},
-		{0x66, 0x66, 0x0f, 0x1f, 0x00}, {0x66, 0x66, 0x66, 0x66, 0x90}, {0x48, 0x0f, 0x1f, 0x40, 0x00},
+		{0x0f, 0x1f, 0x44, 0x00, 0x00}, {0x0f, 0x1f, 0x44, 0x00, 0x08},
+		{0x66, 0x0f, 0x1f, 0x40, 0x00}, {0x66, 0x66, 0x0f, 0x1f, 0x00},
+		{0x66, 0x66, 0x66, 0x66, 0x90}, {0x48, 0x0f, 0x1f, 0x40, 0x00},
 	};
 
 	for (size_t i = 0; i < sizeof(nops) / sizeof(nops[0]); i++) {
@@ -54,8 +55,8 @@ Test(instruction, every_nop_of_five_bytes_is_one)
 
 		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], RET), true, 0, PROBE_COST_NOP5);
 		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 5, PROBE_COST_EMULATED);
-		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 10,
-			     PROBE_COST_EMULATED);
+		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], n[0], n[1], n[2], n[3], n[4], PUSH, RET),
+			     false, 10, PROBE_COST_EMULATED);
 	}
 	/* Of four and six bytes, and what is none. */
 	assert_probe(X86(0x0f, 0x1f, 0x40, 0x00, PUSH, RET), false, 0, PROBE_COST_STEPPED);
@@ -97,6 +98,15 @@ Test(instruction, a_loop_back_behind_endbr64_keeps_the_probe_on_it)
 	assert_probe(X86(ENDBR, MOV, 0x75, 0xf7, RET), true, 4, PROBE_COST_STEPPED);
 }
 
+/* `cs nopw`, with which clang fills, and a locked instruction. */
+Test(instruction, what_the_kernel_refuses_behind_endbr64_keeps_the_probe_on_it)
+{
+	assert_probe(X86(ENDBR, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, RET), true, 0,
+		     PROBE_COST_STEPPED);
+	assert_probe(X86(ENDBR, 0xf0, 0x48, 0x83, 0x04, 0x24, 0x00, RET), true, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(ENDBR, 0x66, 0x90, RET), true, 4, PROBE_COST_EMULATED);
+}
+
 Test(instruction, arm64_is_never_read_as_x86)
 {
 	/*
@@ -119,6 +129,30 @@ Test(instruction, arm64_is_never_read_as_x86)
 	assert_probe(&code, false, 0, PROBE_COST_STEPPED);
 	code.machine = EM_386;
 	assert_probe(&code, false, 0, PROBE_COST_STEPPED);
+}
+
+/* Go's check for room on the stack comes back to the entry, perhaps on another stack: the probe goes behind
+ * it. */
+Test(instruction, behind_the_stack_check_of_go)
+{
+	static const uint8_t plain[] = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x30, PUSH};
+	static const uint8_t far[] = {0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0x30, 0x01, 0x00, 0x00, PUSH};
+	static const uint8_t large[] = {0x4c, 0x8d, 0xa4, 0x24, 0x00, 0xf0, 0xff, 0xff,
+					0x4d, 0x3b, 0x66, 0x10, 0x76, 0x30, PUSH};
+	static const uint8_t other[] = {0x49, 0x3b, 0x66, 0x18, 0x76, 0x30, PUSH};
+	struct code code = {
+		.machine = EM_X86_64, .bytes = plain, .length = sizeof(plain), .size = sizeof(plain)};
+
+	assert_probe(&code, true, 6, PROBE_COST_EMULATED);
+	code.bytes = far;
+	code.length = code.size = sizeof(far);
+	assert_probe(&code, true, 10, PROBE_COST_EMULATED);
+	code.bytes = large;
+	code.length = code.size = sizeof(large);
+	assert_probe(&code, true, 14, PROBE_COST_EMULATED);
+	code.bytes = other;
+	code.length = code.size = sizeof(other);
+	assert_probe(&code, true, 0, PROBE_COST_STEPPED);
 }
 
 /* Any bytes, any sizes: no read outside, and the promise about nop5 holds. */
