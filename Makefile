@@ -39,10 +39,10 @@ reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
 producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
 bpf_sources      := $(sort $(wildcard bpf/*.bpf.c))
 # Written in x86-64 assembler, for one exact machine code.
-x86_only         := twin zerosize loopentry
+x86_only         := twin zerosize loopentry redzone stackswitch jmpthrower
 target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
 target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
-	$(patsubst tests/targets/%.cpp,$(O)/targets/%,$(sort $(wildcard tests/targets/*.cpp)))
+	$(addprefix $(O)/targets/,$(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.cpp,%,$(wildcard tests/targets/*.cpp)))))
 unit_areas       := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 unit_programs    := $(addprefix $(O)/unit/,$(unit_areas))
 
@@ -184,30 +184,96 @@ unit: $(unit_programs)
 
 # Small traced programs: plain, and with the 5-byte nop at each entry that the kernel can optimise.
 target_flags := -D_GNU_SOURCE -O2 -g -Wall -Wextra -Ilibscope/include
+target_headers := $(wildcard tests/targets/*.h)
 # Compiled so, but not linked so: the profiler's start-up code would write gmon.out wherever they run.
 nop5_flags   := -pg -mfentry -mnop-mcount -fno-pie
 nop5_targets := $(if $(filter x86_64,$(ARCH)),$(addsuffix .nop5,$(addprefix $(O)/targets/,$(filter-out $(x86_only),$(target_names)))))
 
 $(O)/targets/twin: tests/targets/twin.s
 
-$(O)/targets/%: tests/targets/%.c tests/targets/traced.h $(O)/libscope.a
+$(O)/targets/%: tests/targets/%.c $(target_headers) $(O)/libscope.a
 	$(call say,TARGET)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(target_flags) $< $(wildcard $(<:.c=.s)) -o $@ $(O)/libscope.a -pthread
 
-$(O)/targets/%.nop5: tests/targets/%.c tests/targets/traced.h $(O)/libscope.a
+$(O)/targets/%.nop5: tests/targets/%.c $(target_headers) $(O)/libscope.a
 	$(call say,TARGET)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(target_flags) $(nop5_flags) -c $< -o $@.o
 	$(Q)$(CC) -no-pie $@.o -o $@ $(O)/libscope.a -pthread
 
-$(O)/targets/%: tests/targets/%.cpp $(O)/libscope.a
+$(O)/targets/%: tests/targets/%.cpp $(target_headers) $(O)/libscope.a
 	$(call say,TARGET)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++17 $(target_flags) $< -o $@ $(O)/libscope.a -pthread
 
+# What can kill a program under a tracer, built in the ways in which it shows least or differs most. Rust's and Go's only
+# where there is a compiler; tests/kernel/hazards.sh says so where not.
+hazard_targets := $(addprefix $(O)/targets/,cxxexc.static cxxexc.stripped cxxexc.clang forkserver.clang \
+	pluginhost-plugin.so $(if $(filter x86_64,$(ARCH)),pluginhost.nop5-plugin.so) \
+	$(addprefix entryloop.,gcc-O1 gcc-Os clang-O1 clang-O2 clang-Os) \
+	$(if $(shell command -v rustc),rustpanic) $(if $(shell command -v go),gostacks))
+# endbr64 at each entry, as distributions build.
+branch_protection := $(if $(filter x86_64,$(ARCH)),-fcf-protection=branch)
+cxx_target = -std=c++17 $(target_flags) $< -o $@ -pthread
+
+$(O)/targets/sigthrow: target_flags += -fnon-call-exceptions
+
+$(O)/targets/cxxexc.static: tests/targets/cxxexc.cpp $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(cxx_target) -static
+
+# Nothing imported tells of exceptions; only what can be found by name is left in the symbol table.
+$(O)/targets/cxxexc.stripped: tests/targets/cxxexc.cpp $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(cxx_target) -static-libstdc++ -static-libgcc -rdynamic -s
+
+$(O)/targets/cxxexc.clang: tests/targets/cxxexc.cpp $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) --driver-mode=g++ $(cxx_target)
+
+# In clang's words the same nop of five bytes at each entry.
+$(O)/targets/forkserver.clang: tests/targets/forkserver.c $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 $(target_flags) -fpatchable-function-entry=5 $< -o $@
+
+$(O)/targets/%-plugin.so: tests/targets/plugins/thrower.cpp
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(target_flags) -shared -fPIC $< -o $@
+
+$(O)/targets/entryloop.gcc-%: tests/targets/entryloop.c $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(target_flags) -$* $(branch_protection) $< -o $@
+
+$(O)/targets/entryloop.clang-%: tests/targets/entryloop.c $(target_headers)
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 $(target_flags) -$* $(branch_protection) $< -o $@
+
+# Not a program to trace, but one that traces: for tests/kernel/cycles.sh.
+$(O)/stress/cycles: tests/stress/cycles.c $(loader_archives)
+	$(call say,STRESS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+$(O)/targets/rustpanic: tests/targets/rustpanic.rs
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)rustc --edition 2021 -O -g $< -o $@
+
+$(O)/targets/gostacks: tests/targets/gostacks.go
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)GOCACHE=$(abspath $(O))/go-cache GO111MODULE=off go build -o $@ $<
+
 .PHONY: targets
-targets: $(target_programs) $(nop5_targets)
+targets: $(target_programs) $(nop5_targets) $(hazard_targets) $(O)/stress/cycles
 
 include tests/proofs.mk
 
@@ -226,12 +292,17 @@ check-long: deps
 	$(Q)SCOPETRACE_LONG=1 TEST_TIMEOUT=3600 $(MAKE) --no-print-directory test
 
 # ---- benchmarks: each prints JSON lines ------------------------------------------------------------------------------
-$(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a timeline.a base.a reader.a) \
+$(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a target.a timeline.a base.a reader.a) \
 		$(O)/bench/traced_call_target $(O)/bench/traced_call_target.nop5
 	$(call say,BENCH)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
 
-$(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,timeline.a base.a)
+$(O)/bench/handoff_rate: bench/handoff_rate.c $(addprefix $(O)/lib/,command.a source.a timeline.a base.a)
+	$(call say,BENCH)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
+
+$(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,sink.a timeline.a base.a)
 	$(call say,BENCH)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
@@ -352,7 +423,7 @@ wine:
 	$(Q)tests/api/windows.sh --wine
 
 # The long table of segment_throughput: make bench THROUGHPUT=-T.
-bench_names := traced_call scope_cost scope_cost_shared scope_rings clock_error segment_throughput
+bench_names := traced_call scope_cost scope_cost_shared scope_rings clock_error segment_throughput handoff_rate
 .PHONY: bench
 bench: all $(addprefix $(O)/bench/,$(bench_names))
 	$(Q)$(O)/bench/traced_call
@@ -362,6 +433,7 @@ bench: all $(addprefix $(O)/bench/,$(bench_names))
 	$(Q)$(O)/bench/clock_error
 	$(Q)$(O)/bench/segment_throughput $(THROUGHPUT)
 	$(Q)$(O)/bench/segment_throughput -l $(THROUGHPUT)
+	$(Q)$(O)/bench/handoff_rate
 
 .PHONY: bench-peers
 bench-peers: all $(addprefix $(O)/bench/peers/scope_,$(peer_names)) $(O)/bench/traced_call $(O)/bench/traced_call_target.pg

@@ -29,8 +29,8 @@ static __always_inline void emit_submit(void *record)
 }
 
 /*
- * Tells what is pending; 0 when nothing is any more. The time is read before the count is taken: a loss that
- * comes in between is then told too early, never too late.
+ * Tells what is pending; 0 when nothing is any more. The count is taken before the time of the last is read:
+ * a loss that comes in between makes that too late by a moment, never too early.
  */
 static __noinline int emit_loss(struct pending_loss *pending, u64 now)
 {
@@ -39,8 +39,8 @@ static __noinline int emit_loss(struct pending_loss *pending, u64 now)
 	if (!loss)
 		return -1;
 	loss->first_ns = pending->first_ns;
-	loss->last_ns = now;
 	loss->count = __sync_lock_test_and_set(&pending->count, 0);
+	loss->last_ns = pending->last_ns;
 	emit_header(&loss->header, EVENT_LOSS, 0);
 	if (loss->count)
 		emit_submit(loss);
@@ -57,48 +57,73 @@ static __always_inline void *emit_reserve(struct pending_loss *pending, u64 size
 	return bpf_ringbuf_reserve(&events, size, 0);
 }
 
-/* A completed scope found no room. The time is stored before the count becomes non-zero. */
+/* A completed scope found no room. The times are stored before the count includes it. */
 static __always_inline void emit_lost(struct pending_loss *pending, struct function_counters *function,
 				      u64 now)
 {
 	COUNT(function->ring_lost);
 	if (!pending->count)
 		pending->first_ns = now;
+	pending->last_ns = now;
 	COUNT(pending->count);
 }
 
-/* The frame was open when its thread ended, at `end_ns`. 0, or -1 when the ring has no room: nothing is
- * counted then. */
-static __noinline int emit_unfinished(const struct open_key *key, const struct open_slot *slot,
-				      const struct open_frame *frame, u64 end_ns, u64 now)
-{
-	struct pairing_settings *set = current_settings();
-	struct pending_loss *pending = emit_pending();
-	struct scope_event *scope;
+/* How frames of a slot end. */
+struct ending {
+	struct open_key *key;
+	struct open_slot *slot;
+	u64 end_ns;
+	u64 now;
+	u32 flags; /* enum scope_event_flag */
+};
 
-	if (!pending || !set)
-		return -1;
-	scope = emit_reserve(pending, sizeof(*scope), now);
+/* 0, or -1 when the ring has no room: nothing is counted then. */
+static __always_inline int emit_scope(struct ending *ending, struct open_frame *frame,
+				      struct pending_loss *pending, u32 generation)
+{
+	struct scope_event *scope = emit_reserve(pending, sizeof(*scope), ending->now);
+
 	if (!scope)
 		return -1;
-	emit_header(&scope->header, EVENT_SCOPE, EVENT_FLAG_UNFINISHED);
+	emit_header(&scope->header, EVENT_SCOPE, ending->flags);
 	scope->start_ns = frame->start_ns;
-	scope->end_ns = end_ns;
-	scope->sp = key->sp;
-	scope->tid = key->tid;
-	scope->tgid = slot->tgid;
-	scope->namespace_tid = slot->namespace_tid;
+	scope->end_ns = ending->end_ns;
+	scope->sp = ending->key->sp;
+	scope->tid = ending->key->tid;
+	scope->tgid = ending->slot->tgid;
+	scope->namespace_tid = ending->slot->namespace_tid;
 	scope->function = frame->function;
-	scope->generation = set->generation;
-	scope->reserved = 0;
+	scope->generation = generation;
+	scope->start_tid = ending->key->tid;
+	if (ending->key->of_process) {
+		scope->tid = bpf_get_current_pid_tgid();
+		/* Nothing switches threads inside a function that has a uretprobe. */
+		scope->start_tid = frame->flags & OPEN_FRAME_BY_EXIT ? frame->detail : scope->tid;
+	}
 	emit_submit(scope);
 	return 0;
 }
 
-/* A record of a thread, whose keys these are; with EVENT_FORK, of a child of theirs. 0, or -1 when it found
- * no room. */
-static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task, const void *comm,
-				  u32 type, u64 now)
+static __noinline int emit_frame(struct ending *ending, struct open_frame *frame)
+{
+	struct pairing_settings *set = current_settings();
+	struct pending_loss *pending = emit_pending();
+
+	return pending && set ? emit_scope(ending, frame, pending, set->generation) : -1;
+}
+
+/* Whom a record of a thread is about. */
+struct thread_ids {
+	u32 type; /* enum scope_event_type */
+	u32 tid;
+	u32 tgid;
+	u32 namespace_tid;
+	u32 former; /* struct thread_record */
+};
+
+/* 0, or -1 when it found no room. */
+static __noinline int emit_thread_ids(const struct thread_ids *ids, struct task_struct *task,
+				      const void *comm, u64 now)
 {
 	struct pending_loss *pending = emit_pending();
 	struct thread_record *record;
@@ -110,18 +135,26 @@ static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *
 		COUNT(pending->thread_records);
 		return -1;
 	}
-	emit_header(&record->header, type, 0);
+	emit_header(&record->header, ids->type, 0);
 	record->thread_start_ns = task->start_time;
 	record->time_ns = now;
-	/* Those of the keys: after an exec the thread may have another. */
-	record->tid = type == EVENT_FORK ? task->pid : keys->tid;
-	record->tgid = type == EVENT_FORK ? task->tgid : keys->tgid;
-	record->namespace_tid = type == EVENT_FORK ? namespace_tid(task) : keys->namespace_tid;
-	record->parent = type == EVENT_FORK ? keys->tgid : 0;
+	record->tid = ids->tid;
+	record->tgid = ids->tgid;
+	record->namespace_tid = ids->namespace_tid;
+	record->former = ids->former;
 	__builtin_memset(record->comm, 0, sizeof(record->comm));
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), comm);
 	emit_submit(record);
 	return 0;
+}
+
+/* Of the thread whose keys these are, with the ids that it has there: after an exec it may have others. */
+static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task, const void *comm,
+				  u32 type, u64 now)
+{
+	struct thread_ids ids = {type, keys->tid, keys->tgid, keys->namespace_tid, 0};
+
+	return emit_thread_ids(&ids, task, comm, now);
 }
 
 #endif

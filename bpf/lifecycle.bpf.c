@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ends, new programs, new names and child processes of traced threads: those that hold a list of keys. These
- * programs run for every thread of the machine, so each first asks for that list and leaves.
+ * Ends, new programs and new names of traced threads: those that hold a list of keys; and the children of
+ * traced processes. These programs run for every thread of the machine, so each first asks whether it is one
+ * of those, and leaves.
  */
-#include "emit.bpf.h"
+#include "ending.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -18,7 +19,7 @@ static __always_inline struct open_slot *slot_of(struct thread_keys *keys, u32 p
 {
 	key->sp = keys->sp[place % MAX_THREAD_KEYS];
 	key->tid = keys->tid;
-	key->reserved = 0;
+	key->of_process = 0;
 	return slot_find(key);
 }
 
@@ -37,8 +38,13 @@ static long note_hit_above(u32 place, struct thread_end *end)
  * other was still running when its thread ended. One that finds no room in the ring stays open, and those
  * further out with it: the loader finds them, or the next thread of this tid.
  */
-static __noinline int end_frames(struct thread_end *end, struct open_key *key, struct open_slot *slot)
+SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 latest_above, u64 now)
 {
+	struct ending ending = {
+		.key = key, .slot = slot, .end_ns = now, .now = now, .flags = EVENT_FLAG_UNFINISHED};
+
+	if (!key || !slot)
+		return 0;
 	for (u32 i = 0; i < MAX_CHAIN; i++) {
 		u32 length = slot->chain_length;
 		struct open_frame *frame = FRAME(slot, length - 1);
@@ -49,13 +55,12 @@ static __noinline int end_frames(struct thread_end *end, struct open_key *key, s
 		count = counters_of(frame->function);
 		if (!count)
 			break;
-		if (frame->start_ns < end->latest_above) {
-			COUNT(count->discarded);
-		} else {
-			if (emit_unfinished(key, slot, frame, end->now, end->now))
-				break;
-			COUNT(count->unfinished);
-		}
+		if (frame->start_ns < latest_above)
+			return end_frames(key, slot,
+					  now); /* those further out in the chain began even earlier */
+		if (emit_frame(&ending, frame))
+			break;
+		COUNT(count->unfinished);
 		slot->chain_length = length - 1;
 	}
 	return 0;
@@ -68,10 +73,14 @@ static long end_slot(u32 place, struct thread_end *end)
 
 	if (!slot || !slot->chain_length)
 		return 0;
+	if (slot->tail_ns)
+		end_left_frames(&key, slot, end->now);
+	if (!slot->chain_length)
+		return 0;
 	end->sp = key.sp;
 	end->latest_above = 0;
 	bpf_loop(end->keys->count, note_hit_above, end, 0);
-	end_frames(end, &key, slot);
+	end_thread_frames(&key, slot, end->latest_above, end->now);
 	return 0;
 }
 
@@ -99,9 +108,19 @@ static long drop_slot(u32 place, struct thread_end *end)
 
 	if (!slot)
 		return 0;
-	discard_frames(slot, 0);
+	end_frames(&key, slot, end->now);
 	slot_drop(&key);
 	return 0;
+}
+
+static __always_inline bool is_target(u32 tgid)
+{
+	return bpf_map_lookup_elem(&targets, &tgid);
+}
+
+static __always_inline bool is_heir(u32 tgid)
+{
+	return bpf_map_lookup_elem(&heirs, &tgid);
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -109,7 +128,10 @@ int BPF_PROG(thread_exit, struct task_struct *task)
 {
 	struct thread_keys *keys = bpf_task_storage_get(&thread_keys, task, NULL, 0);
 	struct thread_end end = {.keys = keys, .now = bpf_ktime_get_ns()};
+	u32 tgid = task->tgid;
 
+	if (task->pid == task->tgid && is_heir(tgid))
+		bpf_map_delete_elem(&heirs, &tgid);
 	if (!keys)
 		return 0;
 	bpf_loop(keys->count, end_slot, &end, 0);
@@ -119,22 +141,36 @@ int BPF_PROG(thread_exit, struct task_struct *task)
 	return 0;
 }
 
-/* The thread may have taken over its leader's tid by now: the list still has the one that its keys were made
- * with. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+/* A new program: what the thread had open is gone, and it is to be announced again. */
+static __noinline void renew_keys(struct thread_keys *keys, struct task_struct *task, u64 now)
 {
-	struct thread_keys *keys = bpf_task_storage_get(&thread_keys, task, NULL, 0);
-	struct thread_end end = {.keys = keys, .now = bpf_ktime_get_ns()};
+	struct thread_end end = {.keys = keys, .now = now};
 
-	if (!keys)
-		return 0;
 	bpf_loop(keys->count, drop_slot, &end, 0);
 	keys->count = 0;
 	keys->oldest = 0;
 	keys->announced = 0;
 	identify_thread(keys, task);
-	emit_thread(keys, task, task->comm, EVENT_EXEC, end.now);
+}
+
+/*
+ * `former`: the thread may have taken over its leader's tid by now, and its list still has the one that its
+ * keys were made with. A process that we attached to is followed even if this thread never called anything.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task, pid_t former)
+{
+	struct thread_keys *keys = bpf_task_storage_get(&thread_keys, task, NULL, 0);
+	struct thread_ids ids = {EVENT_EXEC, task->pid, task->tgid, namespace_tid(task), former};
+	u64 now = bpf_ktime_get_ns();
+
+	if (is_heir(ids.tgid))
+		bpf_map_delete_elem(&heirs, &ids.tgid);
+	if (!keys && !is_target(ids.tgid))
+		return 0;
+	if (keys)
+		renew_keys(keys, task, now);
+	emit_thread_ids(&ids, task, task->comm, now);
 	return 0;
 }
 
@@ -148,18 +184,23 @@ int BPF_PROG(thread_rename, struct task_struct *task, const char *comm)
 	return 0;
 }
 
-/* A child inherits the breakpoints. Its parent's other threads are asked for by their first. */
+/*
+ * A child inherits the breakpoints, and so do its own children; one made by vfork or posix_spawn has none of
+ * its own, as it runs in its parent's memory until its exec.
+ */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread_keys *keys;
+	struct thread_ids ids = {EVENT_FORK, child->pid, child->tgid, namespace_tid(child), parent->tgid};
+	bool of_target;
+	u32 one = 1;
 
-	if (child->tgid == parent->tgid)
+	if (ids.tgid == ids.former)
 		return 0;
-	keys = bpf_task_storage_get(&thread_keys, parent, NULL, 0);
-	if (!keys && parent->group_leader)
-		keys = bpf_task_storage_get(&thread_keys, parent->group_leader, NULL, 0);
-	if (keys && keys->tid)
-		emit_thread(keys, child, child->comm, EVENT_FORK, bpf_ktime_get_ns());
+	of_target = is_target(ids.former);
+	if (child->mm != parent->mm && (of_target || is_heir(ids.former)))
+		bpf_map_update_elem(&heirs, &ids.tgid, &one, BPF_ANY);
+	if (of_target)
+		emit_thread_ids(&ids, child, child->comm, bpf_ktime_get_ns());
 	return 0;
 }

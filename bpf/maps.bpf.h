@@ -56,6 +56,47 @@ struct {
 	__type(value, struct pairing_settings);
 } settings __weak SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_FUNCTIONS);
+	__type(key, u32);
+	__type(value, struct function_setting);
+} functions __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TARGETS);
+	__type(key, u32);
+	__type(value, struct target_setting);
+} targets __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, EXIT_SITES);
+	__type(key, u32);
+	__type(value, struct exit_setting);
+} exit_sites __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_HEIRS);
+	__type(key, u32);
+	__type(value, u32);
+} heirs __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct capture_setting);
+} capture __weak SEC(".maps");
+
+/*
+ * A global function: the verifier looks at it once, and not again at each of its calls; pointers may be NULL
+ * there. Weak, so that the linker makes one of them from the copy in each file.
+ */
+#define SHARED __weak __noinline
+
 /* Programs can be preempted by others on their cpu, so even per-cpu counters are added to atomically. */
 #define COUNT(counter) ((void)__sync_fetch_and_add(&(counter), 1))
 
@@ -68,30 +109,16 @@ static __always_inline struct function_counters *counters_of(u32 function)
 	return bpf_map_lookup_elem(&counters, &function);
 }
 
+static __always_inline struct function_setting *setting_of(u32 function)
+{
+	return bpf_map_lookup_elem(&functions, &function);
+}
+
 static __always_inline struct pairing_settings *current_settings(void)
 {
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&settings, &zero);
-}
-
-/* Closes the frames above the first `keep` as discarded: they are gone. */
-static __noinline void discard_frames(struct open_slot *slot, u32 keep)
-{
-	for (u32 i = 0; i < MAX_CHAIN; i++) {
-		struct function_counters *gone;
-
-		if (i < keep)
-			continue;
-		if (i >= slot->chain_length)
-			break;
-		gone = counters_of(slot->frames[i].function);
-		if (gone)
-			COUNT(gone->discarded);
-	}
-	if (keep < slot->chain_length)
-		slot->chain_length = keep;
-	slot->overflow = 0;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef SCOPETRACE_SCOPE_EVENT_H
 #define SCOPETRACE_SCOPE_EVENT_H
 
-#define SCOPETRACE_BPF_VERSION 2 /* of this header; kept in the settings map, checked by a second loader */
+#define SCOPETRACE_BPF_VERSION 3 /* of this header; kept in the settings map, checked by a second loader */
 
 #define MAX_FUNCTIONS	 8192  /* functions of one capture; index = function id = low half of the cookie */
 #define MAX_OPEN_SCOPES	 65536 /* (tid, sp) keys in open_scopes at a time */
@@ -16,6 +16,9 @@
 #define MAX_CHAIN	 8     /* frames that share one stack pointer: tail calls */
 #define MAX_THREAD_KEYS	 256   /* keys one thread may hold before it reuses its oldest closed one */
 #define MAX_RETURN_DEPTH 64    /* the kernel's own limit of pending uretprobes (MAX_URETPROBE_DEPTH) */
+#define EXIT_SITES	 65536 /* instructions by which functions with `instruction` returns are left */
+#define MAX_EXIT_SITES	 (1 << 20) /* that the map can be made for */
+#define MAX_TARGETS	 1024	   /* processes of one pinned capture */
 
 /* Records of the ring: the header's type tells which. */
 enum scope_event_type {
@@ -30,6 +33,8 @@ enum scope_event_type {
 
 enum scope_event_flag {
 	EVENT_FLAG_UNFINISHED = 1, /* open when its thread ended; end_ns is the thread's end */
+	EVENT_FLAG_UNWOUND = 2, /* left by an exception or another jump out; end_ns: when it was found gone */
+	EVENT_FLAG_INSTANT = 4, /* an entry alone: end_ns is start_ns */
 };
 
 struct event_header {
@@ -48,7 +53,7 @@ struct scope_event {
 	__u32 namespace_tid; /* in the thread's own pid namespace */
 	__u32 function;
 	__u32 generation;
-	__u32 reserved;
+	__u32 start_tid; /* of the thread that entered; `tid` is the one that returned (stacks may migrate) */
 };
 _Static_assert(sizeof(struct scope_event) == 56, "ring record");
 
@@ -68,20 +73,130 @@ struct thread_record {
 	__u32 tid;
 	__u32 tgid;
 	__u32 namespace_tid;
-	__u32 parent; /* EVENT_FORK: tgid of the parent; else 0 */
+	__u32 former; /* EVENT_FORK: tgid of the parent; EVENT_EXEC: tid of the thread before; else 0 */
 	char comm[16];
 };
 _Static_assert(sizeof(struct thread_record) == 56, "ring record");
+
+enum setting_flag {
+	SETTING_PAUSED = 1, /* entries are counted as filtered; their returns are orphans */
+	SETTING_TARGETS =
+		2, /* so are those of processes that are not in `targets`, or are switched off there */
+	SETTING_MIGRATE = 4,   /* a stack may go from thread to thread inside a call: keys are (tgid, sp) */
+	SETTING_HASH_ONLY = 8, /* new keys go to open_scopes alone, which then shows every open call */
+	SETTING_GOROUTINES =
+		16, /* with MIGRATE, of Go: sp is the place in a goroutine's stack, wherever that is */
+};
 
 /* Map `settings`, an ARRAY of one: read at each hit, so it may be changed live. */
 struct pairing_settings {
 	__u32 version;	  /* SCOPETRACE_BPF_VERSION */
 	__u32 generation; /* hits of links of another one are ignored; it begins at 1; 0: every hit is */
 	__u64 minimum_ns; /* shorter calls are counted (below_minimum) and not sent */
-	__u32 paused;	  /* 1: entries are counted as filtered; their returns are orphans */
+	__u32 flags;	  /* enum setting_flag, joined by | */
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct pairing_settings) == 24, "map value");
+
+enum function_flag {
+	FUNCTION_OFF = 1, /* its entries are counted as filtered */
+	FUNCTION_LOOPS =
+		2, /* its own loop comes back to the probe: an entry on its own open frame is a turn */
+	FUNCTION_INSIDE = 4, /* its entry lies inside another function, which may run into it */
+};
+
+/* How the end of a call is seen. */
+enum return_mode {
+	RETURNS_URETPROBE = 1,	 /* the kernel puts a return address of its own on the stack */
+	RETURNS_INSTRUCTION = 2, /* probes on the instructions by which the function is left */
+	RETURNS_NONE = 3,	 /* not at all: entries only */
+};
+
+/*
+ * Map `functions`, an ARRAY by function id: what a second loader, or bpftool, needs to name it. Flags and
+ * minimum are read at each hit.
+ */
+struct function_setting {
+	__u32 flags;	  /* enum function_flag, joined by | */
+	__u32 returns;	  /* enum return_mode */
+	__u64 minimum_ns; /* if longer than that of `settings` */
+	__u64 offset;	  /* of the probe in its file */
+	__u64 address;	  /* of the function, as the symbols of its file count */
+	__u32 exit_site;  /* place + 1 of the site that is the probed instruction itself; 0: it leaves nothing
+			   */
+	__u32 distance;	  /* bytes from the function's beginning to its probe */
+	char module[88];  /* path of the file, its end if it is too long */
+	char name[128];	  /* raw symbol, its beginning if it is too long */
+};
+_Static_assert(sizeof(struct function_setting) == 256, "map value");
+
+/*
+ * Map `capture`, an ARRAY of one: what a pinned capture's other commands need to know of it. The programs do
+ * not read it.
+ */
+struct capture_setting {
+	__u64 start_ns;	 /* CLOCK_MONOTONIC when it was attached; 0: it is not, or attaching died half way */
+	__u32 functions; /* how many there are in `functions` */
+	__u32 returns;	 /* enum return_way (loader/target/returns.h) that was asked for */
+	__u32 watcher;	 /* pid of `attach --watch`; 0: there is none */
+	__u32 reserved[3];
+};
+_Static_assert(sizeof(struct capture_setting) == 32, "map value");
+
+/* Map `targets`, a HASH by tgid of the initial pid namespace; heeded with SETTING_TARGETS. */
+struct target_setting {
+	__u32 on; /* 0: entries of this process are counted as filtered */
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct target_setting) == 8, "map value");
+
+/* The kinds, conditions and register numbers are those of loader/target/disassemble.h. */
+enum site_kind {
+	SITE_RETURN = 1,
+	SITE_JUMP = 2,
+	SITE_CONDITIONAL = 3,
+	SITE_INDIRECT = 4,
+};
+
+enum site_condition {
+	SITE_ALWAYS = 0,
+	SITE_FLAGS = 1,
+	SITE_ZERO = 2,
+	SITE_NOT_ZERO = 3,
+	SITE_BIT_CLEAR = 4,
+	SITE_BIT_SET = 5,
+};
+
+#define SITE_REGISTER_IP   32
+#define SITE_REGISTER_NONE 255
+#define SITE_RANGES	   2
+
+/* Bytes from the instruction itself; end exclusive. */
+struct site_range {
+	__s64 begin;
+	__s64 end;
+};
+
+/* Map `exit_sites`, an ARRAY by the low half of the cookie. */
+struct exit_setting {
+	__s64 target; /* JUMP, CONDITIONAL: bytes from the instruction to where it goes */
+	__s64 displacement;
+	struct site_range inside[SITE_RANGES]; /* INDIRECT: a target in one of them does not leave */
+	__u32 function;			       /* the one that it is in; of several, the first */
+	__u32 target_function; /* id + 1 of the hooked function it goes to by way of a stub; or 0 */
+	__u8 kind;	       /* enum site_kind */
+	__u8 condition;	       /* enum site_condition */
+	__u8 code;
+	__u8 width;
+	__u8 is_memory;
+	__u8 base;
+	__u8 index;
+	__u8 scale;
+	__u8 is_shared; /* it belongs to several hooked functions */
+	__u8 length;	/* of the instruction */
+	__u8 reserved[6];
+};
+_Static_assert(sizeof(struct exit_setting) == 72, "map value");
 
 /* Map `counters`, a PERCPU_ARRAY by function id. Each is added to atomically: programs can be preempted. */
 struct function_counters {
@@ -101,9 +216,13 @@ struct function_counters {
 	__u64 orphans;	  /* returns without an open frame */
 	__u64 below_minimum;
 	__u64 ring_lost;
-	__u64 reserved;
+	__u64 unwound;	  /* frames with RETURNS_INSTRUCTION that were found gone: an exception left them */
+	__u64 duplicates; /* of not_a_call and orphans: hits that repeat the one just before, on another cpu
+			   */
+	__u64 instants;	  /* entries of a function with RETURNS_NONE */
+	__u64 reserved[6];
 };
-_Static_assert(sizeof(struct function_counters) == 128, "map value");
+_Static_assert(sizeof(struct function_counters) == 192, "map value");
 
 /*
  * Where the frames of one (tid, sp) are. A slot is reused in place and stays when its frames are closed
@@ -113,48 +232,67 @@ _Static_assert(sizeof(struct function_counters) == 128, "map value");
  */
 struct open_key {
 	__u64 sp;
-	__u32 tid; /* in near_scopes 0: the place is free */
-	__u32 reserved;
+	__u32 tid;	  /* in near_scopes 0: the place is free; with SETTING_MIGRATE the tgid */
+	__u32 of_process; /* 1: with SETTING_MIGRATE */
 };
 _Static_assert(sizeof(struct open_key) == 16, "map key");
 
+enum open_frame_flag {
+	OPEN_FRAME_BY_EXIT = 1, /* with RETURNS_INSTRUCTION */
+};
+
 struct open_frame {
 	__u64 start_ns;
-	__u32 function;
-	__u32 turns; /* entries that were not calls; as many returns will not be returns */
+	__u16 function;
+	__u16 flags; /* enum open_frame_flag */
+	/* Uretprobe: entries that were not calls, as many returns will not be returns. BY_EXIT: low half of
+	 * the address that it returns to; where stacks migrate the tid of the thread that entered. */
+	__u32 detail;
 };
 
 enum open_slot_state {
 	OPEN_SLOT_UNLISTED = 1, /* not among its thread's keys: there was no room for a list just then */
 	OPEN_SLOT_ENDED = 2,	/* its thread ended at last_ns, and the ring had no room to say so; the next
-				   thread of this tid takes the slot over */
+				      thread of this tid takes the slot over */
 };
 
 struct open_slot {
 	__u64 last_ns; /* of the latest entry or return at this stack pointer */
 	__u16 chain_length;
 	__u16 state;	/* enum open_slot_state, joined by | */
-	__u32 overflow; /* frames beyond MAX_CHAIN, whose returns must be skipped */
+	__u16 overflow; /* frames beyond MAX_CHAIN, whose returns must be skipped */
+	__u16 cpu;	/* of the latest hit */
 	__u32 tgid;
 	__u32 namespace_tid;
 	struct open_frame frames[MAX_CHAIN];
+	/* BY_EXIT: the innermost frame has jumped out of its function, at tail_ns; else 0. That is its end,
+	 * and that of the frames below it, unless a hooked function that it went to returns for them all. */
+	__u64 tail_ns;
+	__u64 tail_target; /* address jumped to; or a function's id + 1 */
 };
-_Static_assert(sizeof(struct open_slot) == 24 + 16 * MAX_CHAIN, "map value");
+_Static_assert(sizeof(struct open_slot) == 24 + 16 * MAX_CHAIN + 16, "map value");
 
 /* Map `near_scopes`. Three cache lines; what most hits touch is in the first. */
 struct near_slot {
 	struct open_key key;
 	struct open_slot slot;
-	__u64 reserved[3];
+	__u64 reserved;
 };
 _Static_assert(sizeof(struct near_slot) == 192, "map value");
+
+/*
+ * Map `heirs`, an LRU_HASH by tgid: processes that a traced one has forked, or such a process, and that run
+ * its program still. They have inherited the breakpoints; the loader takes out those that it has freed of
+ * them.
+ */
+#define MAX_HEIRS 1024
 
 /* Map `pending_loss`, a PERCPU_ARRAY of one: what is lost and not yet told by a loss_record. */
 struct pending_loss {
 	__u64 count; /* scopes */
 	__u64 first_ns;
 	__u64 thread_records; /* records of threads that found no room, in all: no loss_record tells them */
-	__u64 reserved;
+	__u64 last_ns;
 };
 _Static_assert(sizeof(struct pending_loss) == 32, "map value");
 

@@ -41,8 +41,12 @@ static __always_inline struct open_slot *slot_find(const struct open_key *key)
 static __always_inline long slot_make(const struct open_key *key, const struct open_slot *slot)
 {
 	struct near_slot *near = near_place(key);
+	struct pairing_settings *set = current_settings();
 
-	if (!near || near->key.tid || __sync_val_compare_and_swap(&near->key.tid, 0, key->tid))
+	/* The setting is asked for here, where it costs a thread's first calls, and not where it finds its
+	 * slots. A place of the ARRAY is safe among threads only because no other has the same key.tid. */
+	if (!near || near->key.tid || key->of_process || (set && set->flags & SETTING_HASH_ONLY) ||
+	    __sync_val_compare_and_swap(&near->key.tid, 0, key->tid))
 		return bpf_map_update_elem(&open_scopes, key, slot, BPF_NOEXIST);
 	near->key.sp = key->sp;
 	near->slot = *slot;

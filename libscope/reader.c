@@ -29,6 +29,8 @@ struct ring {
 	struct scope_ring_position *saved; /* for the next reader; never read back */
 	struct scope_position at;
 	uint64_t current; /* which copy of `saved` holds */
+	bool held;	  /* what is taken is not saved before scope_reader_commit */
+	bool behind;	  /* `saved` is */
 };
 
 struct scope_reader {
@@ -67,6 +69,10 @@ static const struct scope_header *header_of(const struct scope_reader *reader)
 /* Takes the record at `next` for good: one store, so that a reader that dies has taken it or has not. */
 static void save_next(struct ring *ring)
 {
+	if (ring->held) {
+		ring->behind = true;
+		return;
+	}
 	__atomic_store_n(&ring->saved->position[ring->current].next, ring->at.next, __ATOMIC_RELAXED);
 }
 
@@ -75,6 +81,10 @@ static void save_all(struct ring *ring)
 {
 	struct scope_position *copy = &ring->saved->position[!ring->current];
 
+	if (ring->held) {
+		ring->behind = true;
+		return;
+	}
 	copy->next = ring->at.next;
 	copy->lost = ring->at.lost;
 	copy->written_off = ring->at.written_off;
@@ -331,6 +341,25 @@ int scope_reader_write_off(struct scope_reader *reader, const struct scope_reade
 	return result;
 }
 
+void scope_reader_hold(struct scope_reader *reader)
+{
+	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++)
+		reader->ring[i].held = true;
+}
+
+void scope_reader_commit(struct scope_reader *reader)
+{
+	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++) {
+		struct ring *ring = &reader->ring[i];
+
+		if (!ring->behind)
+			continue;
+		ring->held = ring->behind = false;
+		save_all(ring);
+		ring->held = true;
+	}
+}
+
 struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader)
 {
 	struct scope_reader_counts counts = {0};
@@ -370,6 +399,11 @@ uint64_t scope_reader_ticks(const struct scope_reader *reader)
 uint32_t scope_reader_slots(const struct scope_reader *reader)
 {
 	return header_of(reader)->slots_per_ring;
+}
+
+uint64_t scope_reader_inode(const struct scope_reader *reader)
+{
+	return reader->segment.inode;
 }
 
 pid_t scope_reader_pid(const struct scope_reader *reader)
@@ -555,6 +589,12 @@ int scope_reader_refused_version(pid_t pid, uint16_t *major, uint16_t *minor)
 bool scope_reader_resumes(const struct scope_reader *reader)
 {
 	return reader->resumes;
+}
+
+void scope_reader_leave(struct scope_reader *reader)
+{
+	if (reader)
+		destroy(reader);
 }
 
 void scope_reader_close(struct scope_reader *reader)

@@ -70,6 +70,13 @@ int scope_reader_write_off(struct scope_reader *reader, const struct scope_reade
  */
 uint64_t scope_reader_claim(const struct scope_reader *reader);
 
+/*
+ * From now on what is delivered counts as taken, for the next reader, only with scope_reader_commit: a reader
+ * that dies has it delivered again. For who must have written it down first. Closing commits nothing.
+ */
+void scope_reader_hold(struct scope_reader *reader);
+void scope_reader_commit(struct scope_reader *reader);
+
 struct scope_reader_counts {
 	uint64_t
 		cursor; /* claims made: = delivered + lost + written_off + holes, since the segment's start */
@@ -88,8 +95,14 @@ uint64_t scope_reader_ticks(const struct scope_reader *reader);
 /* How many events each ring holds. */
 uint32_t scope_reader_slots(const struct scope_reader *reader);
 
+/* The inode of its memory, which tells the segment from all others while it is there. */
+uint64_t scope_reader_inode(const struct scope_reader *reader);
+
 /* The process id that the segment's header gives (in the process's own pid namespace). */
 pid_t scope_reader_pid(const struct scope_reader *reader);
+
+/* As if it had died: capture stays on until its time has passed, and the next reader resumes. Takes NULL. */
+void scope_reader_leave(struct scope_reader *reader);
 
 /* Turns capture off, leaves its positions for the next reader, unlocks, unmaps. Takes NULL. */
 void scope_reader_close(struct scope_reader *reader);

@@ -11,17 +11,28 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "command/say_returns.h"
+#include "source/bpf_source.h"
 #include "source/shm_source.h"
+#include "timeline/capture_format.h"
+#include "timeline/flight.h"
 
 /* ---- signals ---- */
 
-/* A signal that was ignored when we were started (nohup) stays so. */
+/*
+ * A hang-up that was ignored when we were started (nohup) stays so. The others do not: a shell's script has
+ * its background jobs ignore Ctrl-C, and yet who sends them one means it.
+ */
 static void watch(sigset_t *set, int signal)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	struct sigaction action;
 
-	if (sigaction(signal, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-		sigaddset(set, signal);
+	if (sigaction(signal, NULL, &action) || (action.sa_handler == SIG_IGN && signal == SIGHUP))
+		return;
+	if (action.sa_handler == SIG_IGN)
+		sigaction(signal, &usual, NULL);
+	sigaddset(set, signal);
 }
 
 int capture_block_signals(struct capture *c)
@@ -33,8 +44,11 @@ int capture_block_signals(struct capture *c)
 	watch(&watched, SIGTERM);
 	watch(&watched, SIGHUP);
 	watch(&watched, SIGQUIT);
+	if (c->options->flight_ns)
+		watch(&watched, SIGUSR1);
 	blocked = watched;
-	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death. */
+	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death.
+	 */
 	sigaddset(&blocked, SIGPIPE);
 	sigaddset(&blocked, SIGXFSZ);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
@@ -164,7 +178,8 @@ static int check_output(const char *path)
 
 static int declare_functions(struct capture *c)
 {
-	struct event_output *output = capture_writer_output(c->writer);
+	struct event_output *output = capture_sink(c);
+	struct flight *flight = c->flight.recorder;
 	int err = 0;
 
 	for (size_t i = 0; i < c->function_count && !err; i++) {
@@ -175,37 +190,70 @@ static int declare_functions(struct capture *c)
 		if (!err)
 			err = output->string(output, f->module->base, strlen(f->module->base), &info.module);
 		if (!err)
-			err = capture_writer_function(c->writer, &info);
+			err = flight ? flight_function(flight, &info)
+				     : capture_writer_function(c->writer, &info);
 	}
 	return err;
 }
 
 int capture_declare_process(struct capture *c)
 {
-	struct event_output *output = capture_writer_output(c->writer);
+	struct event_output *output = relay_output(c->events.relay);
 	const char *command = c->process.command ? c->process.command : "";
 	struct source *segment = c->segments.source;
 	struct process_info info = {.start_ns = c->process.start_ns,
+				    .time_ns = c->lifecycle.named_ns,
 				    .pid = (uint32_t)c->process.pid,
-				    .clock = segment ? shm_source_clock(segment) : 0};
+				    .clock = segment ? shm_source_clock(segment) : 0,
+				    .segment = segment ? shm_source_segment(segment) : 0};
 	int err = output->string(output, c->process.comm, strlen(c->process.comm), &info.name);
 
 	if (!err)
 		err = output->string(output, command, strlen(command), &info.command);
-	return err ? err : capture_writer_process(c->writer, &info);
+	return err ? err : output->process(output, &info);
+}
+
+/* What the capture is of, so that its file can be told from those of others. */
+static struct capture_writer_options describe_capture(const struct capture *c)
+{
+	struct capture_writer_options options = {.level = c->options->compress};
+
+	/* The files of a flight recorder are no parts of one whole. */
+	if (c->options->flight_ns)
+		return options;
+	options.kind = c->hooked ? CAPTURE_OF_RING : CAPTURE_OF_PROCESS;
+	options.number = c->hooked ? bpf_source_ring_id(c->hooked) : (uint32_t)c->process.pid;
+	options.start_ns = c->hooked ? 0 : c->process.start_ns;
+	return options;
+}
+
+static int open_relays(struct capture *c)
+{
+	struct event_output *output = capture_sink(c);
+	size_t bytes = c->options->buffer_bytes ? c->options->buffer_bytes : RELAY_BYTES_DEFAULT;
+
+	c->events.relay = relay_create(output, bytes, 0);
+	if (c->events.relay && c->hooked)
+		c->calls.relay = relay_create(output, bytes, c->function_count);
+	return c->events.relay && (c->calls.relay || !c->hooked) ? 0 : -errno;
 }
 
 static int open_file(struct capture *c)
 {
+	struct capture_writer_options options = describe_capture(c);
 	const char *path = c->options->output;
 	int err;
 
 	c->replaced = !is_stream(path) && access(path, F_OK) == 0;
-	c->writer = capture_writer_create(path, c->options->argc, c->options->argv);
+	c->writer = capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
 	if (!c->writer)
 		return -errno;
 	c->start_ns = io_now_ns();
-	err = declare_functions(c);
+	err = capture_open_flight(c);
+	if (!err)
+		err = open_relays(c);
+	if (!err)
+		err = declare_functions(c);
 	return err ? err : capture_declare_process(c);
 }
 
@@ -231,6 +279,8 @@ static void say_ready(struct capture *c)
 {
 	int fd = c->options->ready_fd;
 
+	if (c->session)
+		say_returns(&c->returns, &c->hazard, false);
 	if (c->session)
 		log_info("armed %zu of %zu functions in pid %d%s", probe_session_armed(c->session),
 			 c->function_count, c->process.pid,
@@ -327,22 +377,30 @@ static void close_command(struct capture *c)
 
 void capture_close(struct capture *c)
 {
+	drainer_stop(&c->calls.drainer);
+	drainer_stop(&c->events.drainer);
 	if (c->hooked)
 		c->hooked->ops->destroy(c->hooked);
 	if (c->segments.source)
 		c->segments.source->ops->destroy(c->segments.source);
 	probe_session_close(c->session);
+	relay_destroy(c->calls.relay);
+	relay_destroy(c->events.relay);
+	capture_close_flight(c);
 	if (c->writer)
 		capture_writer_finish(c->writer, c->start_ns, io_now_ns(), 0);
 	capture_unblock_signals(c);
 	close_command(c);
 	free(c->functions);
+	return_plan_clear(&c->returns);
+	module_list_close(&c->watched);
 	if (c->has_symbols)
 		symbol_table_close(&c->symbols);
 	if (c->opened)
 		process_close(&c->process);
 	if (c->signals >= 0)
 		close(c->signals);
+	capture_close_lifecycle(c);
 	hash_map_clear(&c->segments.tids);
 	free(c->segments.done);
 }

@@ -1,27 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One capture from arming to the last line. Purpose: what `record` does once its options are parsed. One
- * thread. Invariant: whatever way it ends, capture_close leaves no probe, no open segment and no child that
- * never ran.
+ * One capture from arming to the last line. Purpose: what `record` does once its options are parsed. Owner:
+ * the thread that runs it, which writes the file; while it runs two more drain the sources (capture_run.c),
+ * and what belongs to those is said below. Invariant: whatever way it ends, capture_close leaves no probe, no
+ * open segment and no child that never ran.
  *
- * capture.c opens and closes, capture_hooks.c chooses and arms, capture_segment.c follows the process's
- * segments, capture_run.c is the loop, capture_finish.c the end and its account.
+ * capture.c opens and closes, capture_hooks.c chooses and arms, capture_returns.c decides how returns are
+ * seen, capture_segment.c follows the process's segments, capture_lifecycle.c its forks and execs,
+ * capture_run.c is the loop, capture_flight.c what a flight recorder adds to it, capture_finish.c the end and
+ * its account.
  */
 #ifndef SCOPETRACE_COMMAND_CAPTURE_H
 #define SCOPETRACE_COMMAND_CAPTURE_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "command/drainer.h"
 #include "command/launch.h"
+#include "command/relay.h"
 #include "probe/attach.h"
 #include "source/source.h"
+#include "target/hazard.h"
 #include "target/process.h"
+#include "target/returns.h"
 #include "target/selector.h"
 #include "target/symbol.h"
 #include "timeline/capture_write.h"
+
+/* Of --trigger: the name and the time are parts of its text. */
+struct capture_trigger {
+	const char *text, *name;
+	size_t length; /* of the name */
+	uint64_t longer_than_ns;
+};
 
 /* const once parsed */
 struct capture_options {
@@ -34,8 +49,16 @@ struct capture_options {
 	const char *output;
 	uint64_t duration_ns; /* 0: until it ends or Ctrl-C */
 	uint64_t minimum_ns;
-	uint64_t ring_bytes; /* 0: the default */
-	int ready_fd;	     /* -1: none */
+	uint64_t ring_bytes;   /* 0: the default */
+	uint64_t buffer_bytes; /* of each hand-off; 0: the default */
+	uint64_t flight_ns;    /* the window of the flight recorder; 0: all is kept */
+	uint64_t flight_bytes; /* its memory; 0: the default */
+	const struct capture_trigger *triggers;
+	size_t trigger_count;
+	int ready_fd; /* -1: none */
+	int compress; /* level of zlib for the file, 1 to 9; 0: none */
+	enum return_way returns;
+	bool migrate; /* --stacks=migrate */
 	bool all;
 	bool force;
 	bool optimized;
@@ -50,10 +73,50 @@ struct capture_segments {
 	bool refused;			 /* there is one that cannot be read */
 	uint64_t young_until_ns;	 /* a program that has just begun will make its segment any moment */
 	uint64_t look_ns;		 /* not before then, so that looking stays cheap */
+	uint64_t lost_before;		 /* events discarded before the present one was opened */
 	struct segment_accounting *done; /* of those that are over */
 	size_t done_count, done_capacity;
 	struct hash_map tids; /* own-namespace tid -> ours, where the process has a pid namespace */
 	uint64_t list_ns;     /* when its threads may be listed again */
+};
+
+/* The process runs another program. */
+struct capture_exec {
+	pid_t pid;
+	pid_t former; /* tid, until then, of the thread that asked for it */
+	uint64_t time_ns;
+	char comm[17];
+};
+
+/* What is told while draining, until it is followed. */
+struct capture_lifecycle {
+	pthread_mutex_t lock; /* for execs; drain and write need not be one thread */
+	struct capture_exec *execs;
+	size_t count, capacity;
+	bool over;	   /* the probes are being closed: forks are followed no more */
+	bool seen;	   /* one before */
+	uint64_t named_ns; /* since when the process has its present name; 0: since its start */
+};
+
+/* What a thread of its own drains, and how that gets to the file. */
+struct capture_stream {
+	struct relay *relay;
+	struct drainer drainer;
+};
+
+struct flight;
+struct trigger;
+
+/* --flight: what takes the place of the file until that is written. */
+struct capture_flight {
+	struct flight *recorder;
+	struct trigger *trigger; /* in front of it; NULL: none */
+	uint64_t asked_ns;	 /* when a snapshot was asked for, */
+	uint64_t due_ns;	 /* when it is to be written; 0: none is */
+	char why[320];
+	uint64_t quiet_until_ns; /* no slow call asks for one before */
+	uint64_t unheeded;	 /* slow calls that therefore did not */
+	unsigned snapshots;	 /* written, or tried */
 };
 
 struct capture {
@@ -66,11 +129,21 @@ struct capture {
 	bool has_symbols;
 	const struct function **functions; /* chosen; index = function id */
 	size_t function_count;
+	struct hazard hazard;
+	struct module_list watched; /* the files it had mapped at the last look, if there were new ones */
+	uint64_t watched_ns;	    /* when that was */
+	struct return_plan returns; /* for each function */
 	struct probe_session *session;
-	struct source *hooked; /* NULL without -f */
+	struct source *hooked;		    /* NULL without -f */
+	struct capture_lifecycle lifecycle; /* with `hooked` */
 	struct capture_segments segments;
-	struct capture_writer *writer;
-	bool replaced; /* an older file of this name is now FILE.old */
+	struct capture_stream calls;  /* of `hooked`, without which it has no relay */
+	struct capture_stream events; /* of `segments`; its thread also follows what becomes of the process:
+					 while it runs `process`, `lifecycle`, `segments`,
+					 `session` and `watched` are its own */
+	struct capture_flight flight;
+	struct capture_writer *writer; /* with a flight recorder: of what is written at the end */
+	bool replaced;		       /* an older file of this name is now FILE.old */
 	sigset_t old_mask;
 	bool blocked; /* signals are, and come through `signals` */
 	int signals;  /* signalfd */
@@ -103,6 +176,28 @@ void capture_close(struct capture *capture);
 /* Chooses the functions, refuses what hooking could kill. 0 or -errno, said. */
 int capture_choose(struct capture *capture);
 
+/* Decides for each chosen function how its returns are seen. 0 or -errno, said. */
+int capture_choose_returns(struct capture *capture);
+
+/* enum setting_flag: whether stacks migrate, as asked for or as the program is known to do. */
+uint32_t capture_setting_flags(const struct capture *capture);
+
+/* The functions as the probes are told of them. */
+struct capture_sites {
+	struct probe_function *functions;
+	struct probe_exit *exits; /* of all functions, one after another */
+};
+
+/* 0 or -ENOMEM; capture_free_sites in any case. */
+int capture_make_sites(const struct capture *capture, struct capture_sites *sites);
+void capture_free_sites(struct capture_sites *sites);
+
+/*
+ * Looks whether the process has mapped other files since, and if one of them makes uretprobes dangerous sees
+ * the returns otherwise from then on (said). 0 or -errno, said; the old probes then stay.
+ */
+int capture_watch_modules(struct capture *capture);
+
 /* Loads the probes and arms them. 0 or -errno, said. */
 int capture_arm(struct capture *capture);
 
@@ -115,8 +210,52 @@ int capture_follow_segment(struct capture *capture);
 /* Takes the open segment to its end and keeps its account. 0 or -errno of the output. */
 int capture_close_segment(struct capture *capture);
 
+/* Before the first drain: forks and execs are followed from there on. */
+void capture_tell_lifecycle(struct capture *capture);
+
+/* After a drain: tells the file the names of new programs, and hooks them where that is lost. 0 or -errno. */
+int capture_follow_lifecycle(struct capture *capture);
+void capture_close_lifecycle(struct capture *capture);
+
+/* The process may have another name and other arguments, since `time_ns`: tells the file. 0 or -errno. */
+int capture_read_name(struct capture *capture, uint64_t time_ns);
+
+/* Forks are followed no more: the probes are about to be closed. */
+void capture_end_lifecycle(struct capture *capture);
+
 /* Tells the file the process as it is now: name, command line, clock of its segment. 0 or -errno. */
 int capture_declare_process(struct capture *capture);
+
+/* ---- the flight recorder; each does nothing without one ---- */
+
+/* When the functions are chosen: makes it. 0 or -errno, said. */
+int capture_open_flight(struct capture *capture);
+void capture_close_flight(struct capture *capture);
+
+/* Where the relays put what they take: the file, or the flight recorder. */
+struct event_output *capture_sink(struct capture *capture);
+
+/* A file of the window up to now is written in a moment. With a flight recorder only. */
+void capture_ask_snapshot(struct capture *capture, const char *why);
+
+/* Lets go of what is too old, looks for slow calls, writes the snapshot that is due. 0 or -ENOMEM. */
+int capture_tend_flight(struct capture *capture, uint64_t now_ns);
+
+/* How long the loop may sleep: `longest`, or until a snapshot is due. */
+uint64_t capture_flight_pause_ns(const struct capture *capture, uint64_t now_ns, uint64_t longest);
+
+/* The capture is about to end: the window moves no further. */
+void capture_hold_flight(struct capture *capture);
+
+/* Puts the window into the file; its start is *start_ns. 0 or -errno of the file. */
+int capture_write_flight(struct capture *capture, uint64_t *start_ns, uint64_t end_ns);
+
+/* Let go of: calls of a function; events, taken out of the accounts of the segments that are over. */
+uint64_t capture_expired_calls(const struct capture *capture, uint32_t function);
+void capture_share_expired_events(struct capture *capture);
+
+/* Takes some of what the relays hold. 1 if there was something, 0, or -errno of the sink. */
+int capture_take(struct capture *capture);
 
 /* From here on a signal comes through signalfd, or again as it came to the loader before. */
 int capture_block_signals(struct capture *capture);

@@ -11,24 +11,40 @@
 #include "base/log.h"
 #include "sink/sink.h"
 #include "source/bpf_source.h"
+#include "source/shm_source.h"
 #include "timeline/accounting.h"
+
+static void keep_first(int *err, int later)
+{
+	if (!*err)
+		*err = later;
+}
 
 /*
  * Ends both streams at the same moment, manual scopes first, as closing the probes takes tens of
- * milliseconds; then takes what remains. The accounts stand still only when no probe is left.
+ * milliseconds: until then the kernel's ring is drained. Then takes what remains, now without a thread that
+ * must not wait: nothing more is discarded. The accounts stand still only when no probe is left.
  */
 static int end_sources(struct capture *c, uint64_t *end_ns)
 {
-	int err = 0, finished = 0;
+	int err = drainer_stop(&c->events.drainer);
 
 	if (c->segments.source)
-		err = capture_close_segment(c);
+		shm_source_stop(c->segments.source);
 	*end_ns = io_now_ns();
+	capture_end_lifecycle(c);
 	if (c->session)
 		probe_session_detach(c->session);
+	keep_first(&err, drainer_stop(&c->calls.drainer));
+	if (c->calls.relay)
+		keep_first(&err, relay_settle(c->calls.relay));
+	keep_first(&err, relay_settle(c->events.relay));
+	if (c->segments.source)
+		keep_first(&err, capture_close_segment(c));
 	if (c->hooked)
-		finished = c->hooked->ops->finish(c->hooked, capture_writer_output(c->writer));
-	return err ? err : finished;
+		keep_first(&err, c->hooked->ops->finish(c->hooked, relay_output(c->calls.relay)));
+	keep_first(&err, capture_follow_lifecycle(c));
+	return err;
 }
 
 static int write_accounts(struct capture *c, struct accounting_total *total)
@@ -39,10 +55,13 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 	for (size_t i = 0; i < c->function_count && !err; i++) {
 		struct function_accounting terms = bpf_source_accounting(c->hooked, (uint32_t)i);
 
+		terms.handoff_lost = relay_lost_calls(c->calls.relay, (uint32_t)i);
+		terms.expired = capture_expired_calls(c, (uint32_t)i);
 		accounting_add_function(total, &terms, capture_writer_in_file(c->writer, (uint32_t)i),
 					c->functions[i]->demangled);
 		err = capture_writer_function_accounting(c->writer, (uint32_t)i, &terms);
 	}
+	capture_share_expired_events(c);
 	for (size_t i = 0; i < c->segments.done_count && !err; i++) {
 		accounting_add_segment(total, &c->segments.done[i]);
 		err = capture_writer_segment_accounting(c->writer, &c->segments.done[i]);
@@ -56,6 +75,13 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 static void say_losses(const struct accounting_total *total)
 {
 	uint64_t lost = total->segment_lost + total->segment_written_off;
+	uint64_t unwritten = total->sum.handoff_lost + total->segment_handoff_lost;
+
+	if (unwritten)
+		log_warning(
+			"%" PRIu64
+			" calls and manual events were lost because the file was written too slowly: scopes may be missing or cut. Try a faster place with -o, or a larger --buffer (it is 16M by default)",
+			unwritten);
 
 	if (total->sum.ring_lost)
 		log_warning(
@@ -96,18 +122,21 @@ static void print_json(const struct accounting_total *total)
 int capture_finish(struct capture *c)
 {
 	struct accounting_total total;
-	uint64_t end_ns, bytes;
+	uint64_t start_ns = c->start_ns, end_ns, bytes;
 	int err, finished;
 
 	if (!c->writer)
 		return 0;
+	capture_hold_flight(c);
 	err = end_sources(c, &end_ns);
+	if (!err)
+		err = capture_write_flight(c, &start_ns, end_ns);
 	if (!err)
 		err = write_accounts(c, &total);
 	if (!err)
 		err = capture_writer_flush(c->writer);
 	bytes = capture_writer_bytes(c->writer);
-	finished = capture_writer_finish(c->writer, c->start_ns, end_ns, err ? 0 : total.recursion_misses);
+	finished = capture_writer_finish(c->writer, start_ns, end_ns, err ? 0 : total.recursion_misses);
 	c->writer = NULL;
 	if (err || finished)
 		return err ? err : finished;

@@ -2,32 +2,11 @@
 #include "command/capture.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "probe/feature.h"
 #include "source/bpf_source.h"
-#include "target/hazard.h"
-
-static int refuse_hazard(struct capture *c)
-{
-	struct hazard hazard;
-	int err = hazard_check(&c->symbols.modules, &hazard);
-
-	if (err)
-		return err;
-	if (!hazard.found)
-		return 0;
-	if (c->options->force) {
-		log_warning("--force: hooking although it may kill the program: %s", hazard.evidence);
-		return 0;
-	}
-	log_error("not hooking this program, as hooking could kill it: %s. Its manual scopes can be captured "
-		  "without "
-		  "-f; --force hooks it all the same (see HAZARDS in scopetrace-record(1))",
-		  hazard.evidence);
-	return -EPERM;
-}
 
 int capture_choose(struct capture *c)
 {
@@ -41,39 +20,40 @@ int capture_choose(struct capture *c)
 		err = symbol_table_of_binary(o->command[0], &options, &c->symbols);
 	else
 		err = symbol_table_of_process(c->process.pid, &options, &c->symbols);
+	if (err == -ENOEXEC && o->command && access(o->command[0], X_OK) && errno == EACCES)
+		err = -EACCES;
 	if (err) {
 		c->launch.exec_failed = err == -ENOENT || err == -EACCES;
 		return err;
 	}
 	c->has_symbols = true;
+	if (o->optimized && c->symbols.may_fork)
+		log_warning("--optimized: a child that this program forks may crash (%s)",
+			    c->symbols.fork_evidence);
 	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
 			      &c->functions, &c->function_count);
 	if (err)
 		return err;
-	return refuse_hazard(c);
+	return capture_choose_returns(c);
 }
 
 static int attach(struct capture *c)
 {
-	struct probe_function *sites = calloc(c->function_count, sizeof(*sites));
-	int err;
+	struct capture_sites sites = {0};
+	int err = capture_make_sites(c, &sites);
 
-	if (!sites)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->function_count; i++) {
-		sites[i].binary = c->functions[i]->module->probe_path;
-		sites[i].offset = c->functions[i]->probe_offset;
-		sites[i].display = c->functions[i]->demangled;
-	}
-	err = probe_session_attach(c->session, c->process.pid, sites, c->function_count);
-	free(sites);
+	if (!err)
+		err = probe_session_attach(c->session, c->process.pid, sites.functions, c->function_count);
+	capture_free_sites(&sites);
 	return err;
 }
 
 int capture_arm(struct capture *c)
 {
 	struct probe_options options = {.ring_bytes = c->options->ring_bytes,
-					.minimum_ns = c->options->minimum_ns};
+					.minimum_ns = c->options->minimum_ns,
+					.exit_count = c->returns.exit_count,
+					.flags = capture_setting_flags(c)};
 	struct bpf_source_maps maps;
 
 	c->session = probe_session_open(&options, c->function_count);
@@ -87,5 +67,6 @@ int capture_arm(struct capture *c)
 	c->hooked = bpf_source_create(&maps, c->function_count);
 	if (!c->hooked)
 		return -errno;
+	capture_tell_lifecycle(c);
 	return attach(c);
 }

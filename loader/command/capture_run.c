@@ -26,6 +26,10 @@ static bool signalled(struct capture *c)
 
 	if (read(c->signals, &info, sizeof(info)) != sizeof(info))
 		return false;
+	if (info.ssi_signo == SIGUSR1) {
+		capture_ask_snapshot(c, "SIGUSR1");
+		return false;
+	}
 	capture_unblock_signals(c);
 	if (!c->options->command)
 		return true;
@@ -35,22 +39,81 @@ static bool signalled(struct capture *c)
 	return false;
 }
 
-/* Number of events, or -errno; *manual: those of the segment. */
-static ssize_t drain(struct capture *c, ssize_t *manual)
+/* ---- the threads that drain --------------------------------------------------------------------------- */
+
+static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 {
-	struct event_output *output = capture_writer_output(c->writer);
-	struct source *sources[] = {c->hooked, c->segments.source};
-	ssize_t sum = 0;
+	struct capture *c = context;
+	uint64_t now = io_now_ns();
+	ssize_t drained;
+
+	relay_begin(c->calls.relay, now);
+	drained = c->hooked->ops->drain(c->hooked, relay_output(c->calls.relay));
+	relay_end(c->calls.relay);
+	/* Hits come no faster than the kernel's ring can hold for a millisecond. */
+	*pause_ns = pace_next(pace, now, drained > 0 ? 1 : 0, 0, LONGEST_SLEEP_HOOKED_NS);
+	return drained < 0 ? (int)drained : 0;
+}
+
+/* What becomes of the process: programs it runs, segments, files it maps. */
+static int follow(struct capture *c, uint64_t now)
+{
+	int err = capture_follow_lifecycle(c);
+
+	if (!err)
+		err = capture_follow_segment(c);
+	if (err || now - c->watched_ns < SECOND_NS)
+		return err;
+	c->watched_ns = now;
+	return capture_watch_modules(c);
+}
+
+/* It must not wait for a disk either with following, and tells the file of what it finds in the same way. */
+static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
+{
+	struct capture *c = context;
+	struct source *segment = c->segments.source;
+	uint64_t now = io_now_ns(), slots = segment ? shm_source_slots(segment) : 0;
+	ssize_t drained;
+	int err;
+
+	relay_begin(c->events.relay, now);
+	drained = segment ? segment->ops->drain(segment, relay_output(c->events.relay)) : 0;
+	err = drained < 0 ? (int)drained : follow(c, now);
+	relay_end(c->events.relay);
+	*pause_ns =
+		pace_next(pace, now, drained > 0 ? (uint64_t)drained : 0, slots,
+			  segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_HOOKED_NS);
+	return err;
+}
+
+static int start_threads(struct capture *c)
+{
+	int err;
+
+	relay_start(c->events.relay);
+	err = drainer_start(&c->events.drainer, drain_events, c);
+	if (err || !c->hooked)
+		return err;
+	relay_start(c->calls.relay);
+	return drainer_start(&c->calls.drainer, drain_calls, c);
+}
+
+/* ---- the thread that writes --------------------------------------------------------------------------- */
+
+int capture_take(struct capture *c)
+{
+	struct relay *relays[] = {c->calls.relay, c->events.relay};
+	int some = 0;
 
 	for (size_t i = 0; i < 2; i++) {
-		ssize_t drained = sources[i] ? sources[i]->ops->drain(sources[i], output) : 0;
+		int taken = relays[i] ? relay_take(relays[i]) : 0;
 
-		if (drained < 0)
-			return drained;
-		sum += drained;
-		*manual = drained;
+		if (taken < 0)
+			return taken;
+		some |= taken;
 	}
-	return sum;
+	return some;
 }
 
 static int each_second(struct capture *c, uint64_t now)
@@ -66,51 +129,46 @@ static bool ended(struct capture *c)
 	return c->options->command ? launch_ended(&c->launch) : process_ended(&c->process);
 }
 
-static void pause_for(const struct capture *c, uint64_t ns)
+/* Until there is something to take, or to do. */
+static void sleep_until_woken(const struct capture *c, uint64_t now)
 {
+	uint64_t ns = c->tended_ns + SECOND_NS - now, left = c->start_ns + c->options->duration_ns - now;
 	struct pollfd waited[] = {{.fd = c->signals, .events = POLLIN},
-				  {.fd = c->process.pidfd, .events = POLLIN}};
-	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+				  {.fd = c->process.pidfd, .events = POLLIN},
+				  {.fd = drainer_fd(&c->calls.drainer), .events = POLLIN},
+				  {.fd = drainer_fd(&c->events.drainer), .events = POLLIN},
+				  {.fd = relay_fd(c->events.relay), .events = POLLIN},
+				  {.fd = c->calls.relay ? relay_fd(c->calls.relay) : -1, .events = POLLIN}};
+	struct timespec time;
 
-	ppoll(waited, 2, &time, NULL);
-}
-
-static uint64_t next_pause(const struct capture *c, struct pace *pace, uint64_t now, ssize_t drained,
-			   ssize_t manual)
-{
-	bool segment = c->segments.source || c->options->command;
-	uint64_t longest = segment ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_HOOKED_NS;
-
-	/* Hits alone come no faster than the kernel's ring can hold for a millisecond. */
-	if (drained && !manual)
-		return pace_next(pace, now, 1, 0, longest);
-	return pace_next(pace, now, (uint64_t)manual,
-			 c->segments.source ? shm_source_slots(c->segments.source) : 0, longest);
+	if (c->options->duration_ns && left < ns)
+		ns = left;
+	ns = capture_flight_pause_ns(c, now, ns);
+	time = (struct timespec){.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+	if (relay_sleep(c->events.relay) && (!c->calls.relay || relay_sleep(c->calls.relay)))
+		ppoll(waited, sizeof(waited) / sizeof(waited[0]), &time, NULL);
 }
 
 int capture_run(struct capture *c)
 {
-	struct pace pace;
-	uint64_t now, pause;
-	ssize_t drained, manual = 0;
-	bool last;
-	int err;
+	int taken = start_threads(c);
+	bool over = false;
+	uint64_t now;
 
-	pace_begin(&pace, io_now_ns());
-	do {
-		/* Asked before the drain, so that what an ended process left is still taken. */
-		last = signalled(c) || ended(c);
+	while (taken >= 0 && !over) {
+		/* What an ended process left is taken by the end of the sources. */
+		over = signalled(c) || ended(c) || drainer_failed(&c->calls.drainer) ||
+		       drainer_failed(&c->events.drainer);
 		now = io_now_ns();
 		c->time_is_up = c->options->duration_ns && now - c->start_ns >= c->options->duration_ns;
-		drained = drain(c, &manual);
-		err = drained < 0 ? (int)drained : capture_follow_segment(c);
-		if (!err)
-			err = each_second(c, now);
-		if (err)
-			return err;
-		pause = next_pause(c, &pace, now, drained, manual);
-		if (!last && !c->time_is_up)
-			pause_for(c, pause);
-	} while (!last && !c->time_is_up);
-	return 0;
+		over |= c->time_is_up;
+		taken = each_second(c, now);
+		if (!taken && !over)
+			taken = capture_tend_flight(c, now);
+		if (!taken)
+			taken = capture_take(c);
+		if (!taken && !over)
+			sleep_until_woken(c, now);
+	}
+	return taken < 0 ? taken : 0;
 }

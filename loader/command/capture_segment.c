@@ -48,20 +48,6 @@ static uint32_t translate_tid(void *context, uint32_t namespace_tid, bool fresh)
 	return hash_map_get(&c->segments.tids, namespace_tid, &tid) ? tid : 0;
 }
 
-/* After an exec the process has another name. */
-static void read_name(struct capture *c)
-{
-	struct process now;
-
-	if (process_open(c->process.pid, &now))
-		return;
-	memcpy(c->process.comm, now.comm, sizeof(now.comm));
-	free(c->process.command);
-	c->process.command = now.command;
-	now.command = NULL;
-	process_close(&now);
-}
-
 static int refuse(struct capture *c, int err)
 {
 	c->segments.refused = true;
@@ -78,6 +64,7 @@ static int open_segment(struct capture *c)
 	struct capture_segments *segments = &c->segments;
 
 	segments->source = shm_source_open(c->process.pid, namespaced ? &translator : NULL);
+	segments->lost_before = c->events.relay ? relay_lost_events(c->events.relay) : 0;
 	if (segments->source)
 		return c->writer ? capture_declare_process(c) : 0;
 	if (errno == ENOENT || errno == EAGAIN || errno == ESRCH)
@@ -99,15 +86,25 @@ static int look(struct capture *c)
 	return err;
 }
 
+/* What it has put out is in the file, or counted as discarded on the way. */
+static struct segment_accounting account(const struct capture *c)
+{
+	struct segment_accounting terms = shm_source_accounting(c->segments.source);
+
+	terms.handoff_lost = relay_lost_events(c->events.relay) - c->segments.lost_before;
+	terms.events -= terms.handoff_lost;
+	return terms;
+}
+
 int capture_close_segment(struct capture *c)
 {
 	struct capture_segments *segments = &c->segments;
-	int err = segments->source->ops->finish(segments->source, capture_writer_output(c->writer));
+	int err = segments->source->ops->finish(segments->source, relay_output(c->events.relay));
 
 	if (!err)
 		err = vec_grow(&segments->done, &segments->done_capacity, segments->done_count);
 	if (!err)
-		segments->done[segments->done_count++] = shm_source_accounting(segments->source);
+		segments->done[segments->done_count++] = account(c);
 	segments->source->ops->destroy(segments->source);
 	segments->source = NULL;
 	return err;
@@ -127,7 +124,8 @@ int capture_follow_segment(struct capture *c)
 	if (segments->source && segments->source->ops->gone(segments->source) &&
 	    !process_ended(&c->process)) {
 		err = capture_close_segment(c);
-		read_name(c);
+		if (!err)
+			err = capture_read_name(c, now);
 		segments->young_until_ns = now + YOUNG_NS;
 		segments->look_ns = now;
 	}

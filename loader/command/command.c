@@ -17,6 +17,11 @@ static const struct command commands[] = {
 	{"report", command_report, "per function: calls, total, self, percentiles"},
 	{"export", command_export, "write a capture as perfetto or csv"},
 	{"functions", command_functions, "what a pattern matches in a process or binary"},
+	{"attach", command_attach, "hook functions and leave: pinned in a BPF file system"},
+	{"drain", command_drain, "take what a pinned capture has traced into a file"},
+	{"set", command_set, "change a pinned capture while it runs"},
+	{"status", command_status, "how a pinned capture stands, and what is open now"},
+	{"detach", command_detach, "end a pinned capture"},
 	{NULL, NULL, NULL},
 };
 

@@ -20,5 +20,10 @@ int command_record(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_export(int argc, char **argv);
 int command_functions(int argc, char **argv);
+int command_attach(int argc, char **argv);
+int command_drain(int argc, char **argv);
+int command_set(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_detach(int argc, char **argv);
 
 #endif

@@ -9,18 +9,21 @@
 
 #include "base/log.h"
 #include "command/command.h"
+#include "command/joined.h"
 #include "sink/output.h"
 #include "sink/sink.h"
 
 #define DEFAULT_FILE "scopetrace.scope"
 
-static const char help[] = "usage: scopetrace export [FILE] -t FORMAT [-o OUT]\n"
-			   "Writes a capture (default: " DEFAULT_FILE ") in another format.\n\n"
-			   "  -t, --to FORMAT   one of those below\n"
-			   "  -o, --output OUT  a file, which appears only when it is whole; - (the default) "
-			   "is standard output\n"
-			   "  -h, --help\n\n"
-			   "Formats:\n";
+static const char help[] =
+	"usage: scopetrace export [FILE]... -t FORMAT [-o OUT]\n"
+	"Writes a capture (default: " DEFAULT_FILE ") in another format. Several files of one pinned\n"
+	"capture, as its drainers left them, are read as one.\n\n"
+	"  -t, --to FORMAT   one of those below\n"
+	"  -o, --output OUT  a file, which appears only when it is whole; - (the default) "
+	"is standard output\n"
+	"  -h, --help\n\n"
+	"Formats:\n";
 
 static const char help_end[] = "\nExit status: 0 done, 1 failed, 2 usage.\n";
 
@@ -34,6 +37,8 @@ static const struct option long_options[] = {
 struct export_options {
 	const struct sink *sink;
 	const char *file;
+	char *const *files; /* of one capture, if there are several */
+	size_t more;	    /* how many then; else 0 */
 	const char *output;
 	bool help;
 };
@@ -101,10 +106,8 @@ static int parse(int argc, char **argv, struct export_options *options)
 	}
 	if (options->help)
 		return 0;
-	if (argc - optind > 1) {
-		log_error("export: takes one file, not %d; see `scopetrace export --help`", argc - optind);
-		return -EINVAL;
-	}
+	options->more = argc - optind > 1 ? (size_t)(argc - optind) : 0;
+	options->files = argv + optind;
 	if (optind < argc)
 		options->file = argv[optind];
 	return check_options(options);
@@ -121,7 +124,7 @@ static void say_failure(const char *path, int err)
 {
 	const char *cure = "";
 
-	if (err == -EPIPE) /* whoever reads a pipe may stop when it has seen enough */
+	if (err == -EPIPE || err == -EBADMSG) /* whoever reads a pipe may stop when it has seen enough */
 		return;
 	if (err == -ENOSPC || err == -EDQUOT)
 		cure = "; make room there, or choose another place with -o";
@@ -164,15 +167,17 @@ int command_export(int argc, char **argv)
 		log_error("export: %s is the capture itself; choose another file with -o", options.output);
 		return EXIT_USAGE;
 	}
-	timeline = timeline_open(options.file);
+	timeline = options.more ? joined_open(options.files, options.more) : timeline_open(options.file);
 	if (!timeline)
 		return EXIT_FAILED;
 	err = write_timeline(timeline, &options);
 	if (err)
 		say_failure(options.output, err);
 	else if (timeline->truncated)
-		log_warning("%s was cut short: exported up to its last whole chunk, at byte %llu",
-			    options.file, (unsigned long long)timeline->truncated_at);
+		log_warning(
+			"%s was cut short: exported up to its last whole chunk, at byte %llu, %.6f s after its start; what came later is missing",
+			options.file, (unsigned long long)timeline->truncated_at,
+			(double)(timeline->end_ns - timeline->start_ns) / 1e9);
 	timeline_close(timeline);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }

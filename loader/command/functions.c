@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 #include "command/command.h"
+#include "command/functions_print.h"
+#include "command/say_returns.h"
 #include "command/quantity.h"
 #include "sink/escape.h"
 #include "sink/table.h"
@@ -149,109 +151,21 @@ static int parse(int argc, char **argv, struct functions_options *options)
 	return read_patterns(argc, argv, options);
 }
 
-/* ---- printing ---------------------------------------------------------------------------------- */
-
-static const char *cost_name(enum probe_cost cost)
-{
-	switch (cost) {
-	case PROBE_COST_NOP5:
-		return "nop5";
-	case PROBE_COST_EMULATED:
-		return "emulated";
-	default:
-		return "stepped";
-	}
-}
-
-static int add_row(struct table *table, const struct function *function)
-{
-	char *name = escape_text(function->demangled), *module = escape_text(function->module->base);
-	int err = -ENOMEM;
-
-	if (name && module && !table_cell(table, "%s", name) && !table_cell(table, "%s", module) &&
-	    !table_cell(table, "%#" PRIx64, function->address) &&
-	    !table_cell(table, "%s", cost_name(function->cost)))
-		err = 0;
-	free(name);
-	free(module);
-	return err;
-}
-
-static int print_table(const struct function *const *functions, size_t count)
-{
-	static const struct table_column columns[] = {
-		{"NAME", false}, {"MODULE", false}, {"ADDRESS", true}, {"COST", false}};
-	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
-	int err = table ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count && !err; i++)
-		err = add_row(table, functions[i]);
-	if (!err)
-		table_print(table, stdout, 60, false);
-	table_destroy(table);
-	return err;
-}
-
-static void print_json_function(const struct function *f)
-{
-	fputs("{\"name\":", stdout);
-	escape_json(stdout, f->demangled);
-	fputs(",\"symbol\":", stdout);
-	escape_json(stdout, f->name);
-	fputs(",\"aliases\":[", stdout);
-	for (const char **alias = f->aliases; alias && *alias; alias++) {
-		if (alias != f->aliases)
-			putchar(',');
-		escape_json(stdout, *alias);
-	}
-	fputs("],\"module\":", stdout);
-	escape_json(stdout, f->module->base);
-	fputs(",\"path\":", stdout);
-	escape_json(stdout, f->module->path);
-	printf(",\"address\":%" PRIu64 ",\"size\":%" PRIu64 ",\"offset\":%" PRIu64
-	       ",\"probe_offset\":%" PRIu64 ",\"cost\":\"%s\"}",
-	       f->address, f->size, f->file_offset, f->probe_offset, cost_name(f->cost));
-}
-
-static int print_json(const struct function *const *functions, size_t count)
-{
-	putchar('[');
-	for (size_t i = 0; i < count; i++) {
-		fputs(i ? ",\n" : "\n", stdout);
-		print_json_function(functions[i]);
-	}
-	fputs("\n]\n", stdout);
-	return 0;
-}
-
-/* Whoever reads a pipe may stop when it has seen enough: that is no failure to be told. */
-static int print(const struct function *const *functions, size_t count, bool json)
-{
-	int err = (json ? print_json : print_table)(functions, count);
-
-	if (!err && (fflush(stdout) || ferror(stdout)))
-		err = errno ? -errno : -EIO;
-	if (err && err != -EPIPE)
-		log_error("cannot write the list: %s", strerror(-err));
-	return err;
-}
-
 /* What record would do with this program. */
-static void say_verdict(const struct symbol_table *table, const struct functions_options *options)
+static void say_verdict(const struct symbol_table *table, const struct functions_options *options,
+			const struct hazard *hazard, const struct functions_list *list)
 {
-	struct hazard hazard;
-
 	if (table->may_fork)
 		log_info("%s: in a forked child an optimised nop5 site crashes, so probes %s",
 			 table->fork_evidence,
 			 options->symbols.optimized ? "on them are a risk (--optimized)"
 						    : "go behind the nop5; --optimized puts them on it");
-	if (hazard_check(&table->modules, &hazard))
-		log_info("hooking would be refused: not every file could be checked (--force overrules)");
-	else if (hazard.found)
-		log_info("hooking would be refused (--force overrules): %s", hazard.evidence);
-	else
-		log_info("hooking is safe: no exceptions, thread exits or stack switches found");
+	for (size_t i = 0; i < hazard->count; i++)
+		log_info("hazard: %s %s: %s", hazard->items[i].object, hazard->items[i].found,
+			 hazard_danger(hazard->items[i].kind));
+	if (hazard->left_out)
+		log_info("and %zu more hazards", hazard->left_out);
+	say_returns(&list->returns, hazard, true);
 }
 
 /* ---- the command ------------------------------------------------------------------------------- */
@@ -273,21 +187,27 @@ static int open_table(const struct functions_options *options, struct symbol_tab
 
 static int list(const struct functions_options *options)
 {
-	const struct function **functions = NULL;
+	struct functions_list list = {0};
 	struct symbol_table table;
-	size_t count;
+	struct hazard hazard;
 	int err;
 
 	err = open_table(options, &table);
 	if (err)
 		return err;
 	err = selector_choose(&table, options->include, options->include_count, options->exclude,
-			      options->exclude_count, true, &functions, &count);
+			      options->exclude_count, true, &list.functions, &list.count);
 	if (!err)
-		err = print(functions, count, options->json);
+		err = hazard_check(&table.modules, &hazard);
 	if (!err)
-		say_verdict(&table, options);
-	free(functions);
+		err = return_plan_make(&list.returns, &table, &hazard, list.functions, list.count,
+				       RETURN_AUTO);
+	if (!err)
+		err = functions_print(&list, options->json);
+	if (!err)
+		say_verdict(&table, options, &hazard, &list);
+	return_plan_clear(&list.returns);
+	free(list.functions);
 	symbol_table_close(&table);
 	return err;
 }

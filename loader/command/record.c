@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/vec.h"
 #include "command/capture.h"
 #include "command/command.h"
 #include "command/quantity.h"
+#include "timeline/flight.h"
 
-#define DEFAULT_OUTPUT "scopetrace.scope"
+#define DEFAULT_OUTPUT	  "scopetrace.scope"
+#define FLIGHT_LONGEST_NS (24 * 3600 * 1000000000ull)
+#define FLIGHT_SIZE_MOST  (1ull << 40)
 
 static const char help[] =
 	"usage: scopetrace record -p PID [OPTION]...\n"
@@ -28,11 +32,23 @@ static const char help[] =
 	"  -d, --duration TIME      2, 2s, 500ms, 1m; a COMMAND still running then gets SIGTERM\n"
 	"      --min TIME           drop hooked calls that are shorter (they are counted)\n"
 	"      --ring-size BYTES    of the kernel's ring: a power of two, such as 8M (the default) or 64M\n"
+	"      --buffer BYTES       between drain and file, for each of hooked and manual scopes: a power of two,\n"
+	"                           from 256K to 1G (16M is the default); what finds no room in it is lost\n"
+	"      --flight TIME        keep only this much of the past, in memory, and write it at the end; SIGUSR1 and\n"
+	"                           --trigger write it to FILE.1, FILE.2 ... meanwhile\n"
+	"      --trigger 'NAME>TIME'\n"
+	"                           with --flight: write it when a call of this hooked function or manual scope\n"
+	"                           took longer; repeatable\n"
+	"      --flight-size BYTES  most memory for --flight; 256M is the default\n"
 	"      --all                allow the patterns to match more than 1000 functions\n"
 	"      --optimized          use the cheapest probe sites even if the program may fork (see "
 	"scopetrace-record(1))\n"
-	"      --force              hook even a program that hooking may kill (see scopetrace-record(1), "
-	"HAZARDS)\n"
+	"      --returns MODE       how returns are seen: auto (the default: what cannot harm the program),\n"
+	"                           uretprobe, instruction, none (entries only); see HAZARDS in "
+	"scopetrace-record(1)\n"
+	"      --stacks migrate     a call may go from thread to thread (work-stealing fibers)\n"
+	"      --force              with --returns=uretprobe: even if it may kill the program\n"
+	"      --compress[=LEVEL]   deflate the file, from 1 (fast, the default of this option) to 9 (small)\n"
 	"      --ready-fd N         write a line to file descriptor N when the capture is on\n"
 	"      --json               print the closing account as JSON on stdout\n"
 	"  -h, --help\n\n"
@@ -43,9 +59,16 @@ static const char help[] =
 enum {
 	OPTION_MIN = 256,
 	OPTION_RING,
+	OPTION_BUFFER,
+	OPTION_FLIGHT,
+	OPTION_FLIGHT_SIZE,
+	OPTION_TRIGGER,
 	OPTION_ALL,
 	OPTION_OPTIMIZED,
 	OPTION_FORCE,
+	OPTION_RETURNS,
+	OPTION_STACKS,
+	OPTION_COMPRESS,
 	OPTION_READY_FD,
 	OPTION_JSON
 };
@@ -58,9 +81,16 @@ static const struct option long_options[] = {
 	{"duration", required_argument, NULL, 'd'},
 	{"min", required_argument, NULL, OPTION_MIN},
 	{"ring-size", required_argument, NULL, OPTION_RING},
+	{"buffer", required_argument, NULL, OPTION_BUFFER},
+	{"flight", required_argument, NULL, OPTION_FLIGHT},
+	{"flight-size", required_argument, NULL, OPTION_FLIGHT_SIZE},
+	{"trigger", required_argument, NULL, OPTION_TRIGGER},
 	{"all", no_argument, NULL, OPTION_ALL},
 	{"optimized", no_argument, NULL, OPTION_OPTIMIZED},
 	{"force", no_argument, NULL, OPTION_FORCE},
+	{"returns", required_argument, NULL, OPTION_RETURNS},
+	{"stacks", required_argument, NULL, OPTION_STACKS},
+	{"compress", optional_argument, NULL, OPTION_COMPRESS},
 	{"ready-fd", required_argument, NULL, OPTION_READY_FD},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{"help", no_argument, NULL, 'h'},
@@ -72,6 +102,8 @@ struct parsed {
 	struct capture_options options;
 	char **include; /* with the patterns of @FILE */
 	char **exclude;
+	struct capture_trigger *triggers;
+	size_t trigger_capacity;
 	char **argv;
 	bool help;
 };
@@ -102,6 +134,83 @@ static int parse_ring_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
+static int parse_buffer(const char *text, uint64_t *bytes)
+{
+	if (parse_size(text, bytes) || *bytes < RELAY_BYTES_LEAST || *bytes > RELAY_BYTES_MOST ||
+	    (*bytes & (*bytes - 1)))
+		return bad_value("--buffer", text, "wants a power of two from 256K to 1G, such as 16M");
+	return 0;
+}
+
+static int parse_flight(const char *text, uint64_t *ns)
+{
+	if (parse_duration(text, ns) || *ns > FLIGHT_LONGEST_NS)
+		return bad_value("--flight", text, "wants a time up to a day, such as 5, 500ms or 2m");
+	return 0;
+}
+
+static int parse_flight_size(const char *text, uint64_t *bytes)
+{
+	if (parse_size(text, bytes) || *bytes < FLIGHT_BYTES_LEAST || *bytes > FLIGHT_SIZE_MOST)
+		return bad_value("--flight-size", text, "wants a size from 8M to 1024G, such as 256M");
+	return 0;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* The last '>' is ours: names have some, too. */
+static int parse_trigger(struct parsed *parsed, const char *text)
+{
+	struct capture_options *o = &parsed->options;
+	struct capture_trigger trigger = {.text = text, .name = text};
+	const char *mark = strrchr(text, '>'), *time = mark ? mark + 1 : NULL;
+
+	while (time && is_blank(*time))
+		time++;
+	if (!time || parse_duration(time, &trigger.longer_than_ns))
+		return bad_value("--trigger", text, "wants NAME>TIME in quotes, such as 'render>16ms'");
+	while (is_blank(*trigger.name))
+		trigger.name++;
+	while (mark > trigger.name && is_blank(mark[-1]))
+		mark--;
+	trigger.length = (size_t)(mark - trigger.name);
+	if (!trigger.length)
+		return bad_value("--trigger", text, "wants a name before the '>'");
+	if (vec_grow(&parsed->triggers, &parsed->trigger_capacity, o->trigger_count))
+		return -ENOMEM;
+	parsed->triggers[o->trigger_count++] = trigger;
+	return 0;
+}
+
+static int parse_returns(const char *text, enum return_way *returns)
+{
+	for (enum return_way way = RETURN_AUTO; way <= RETURN_NONE; way++) {
+		if (strcmp(text, return_way_name(way)) == 0) {
+			*returns = way;
+			return 0;
+		}
+	}
+	return bad_value("--returns", text, "wants auto, uretprobe, instruction or none");
+}
+
+static int parse_stacks(const char *text, bool *migrate)
+{
+	*migrate = strcmp(text, "migrate") == 0;
+	return *migrate || strcmp(text, "stay") == 0 ? 0
+						     : bad_value("--stacks", text, "wants migrate, or stay");
+}
+
+static int parse_compress(const char *text, int *level)
+{
+	*level = text ? text[0] - '0' : 1;
+	if (text && (*level < 1 || *level > 9 || text[1]))
+		return bad_value("--compress", text, "wants a level from 1 (fast) to 9 (small)");
+	return 0;
+}
+
 static int parse_one(struct parsed *parsed, int option, const char *value)
 {
 	struct capture_options *o = &parsed->options;
@@ -128,6 +237,16 @@ static int parse_one(struct parsed *parsed, int option, const char *value)
 			       : 0;
 	case OPTION_RING:
 		return parse_ring_size(value, &o->ring_bytes);
+	case OPTION_BUFFER:
+		return parse_buffer(value, &o->buffer_bytes);
+	case OPTION_FLIGHT:
+		return parse_flight(value, &o->flight_ns);
+	case OPTION_FLIGHT_SIZE:
+		return parse_flight_size(value, &o->flight_bytes);
+	case OPTION_TRIGGER:
+		return parse_trigger(parsed, value);
+	case OPTION_COMPRESS:
+		return parse_compress(value, &o->compress);
 	case OPTION_READY_FD:
 		return parse_ready_fd(value, &o->ready_fd);
 	case OPTION_ALL:
@@ -136,6 +255,10 @@ static int parse_one(struct parsed *parsed, int option, const char *value)
 	case OPTION_OPTIMIZED:
 		o->optimized = true;
 		return 0;
+	case OPTION_RETURNS:
+		return parse_returns(value, &o->returns);
+	case OPTION_STACKS:
+		return parse_stacks(value, &o->migrate);
 	case OPTION_FORCE:
 		o->force = true;
 		return 0;
@@ -153,6 +276,20 @@ static int parse_one(struct parsed *parsed, int option, const char *value)
 		log_error("%s is no option; `scopetrace record --help` lists them", parsed->argv[optind - 1]);
 		return -EINVAL;
 	}
+}
+
+static int check_flight(const struct capture_options *o)
+{
+	if (!o->flight_ns && (o->trigger_count || o->flight_bytes)) {
+		log_error("%s is for the flight recorder: give --flight TIME, too",
+			  o->trigger_count ? "--trigger" : "--flight-size");
+		return -EINVAL;
+	}
+	if (o->flight_ns && strcmp(o->output, "-") == 0) {
+		log_error("--flight writes several files: name the first with -o, not standard output");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static int check_together(struct parsed *parsed, int argc, char **argv)
@@ -182,7 +319,7 @@ static int check_together(struct parsed *parsed, int argc, char **argv)
 		log_error("-N takes functions out of what -f chose, but there is no -f");
 		return -EINVAL;
 	}
-	return 0;
+	return check_flight(o);
 }
 
 static int parse(struct parsed *parsed, int argc, char **argv)
@@ -202,6 +339,7 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	}
 	parsed->options.include = parsed->include;
 	parsed->options.exclude = parsed->exclude;
+	parsed->options.triggers = parsed->triggers;
 	return check_together(parsed, argc, argv);
 }
 
@@ -250,5 +388,6 @@ int command_record(int argc, char **argv)
 		code = record(&parsed.options);
 	selector_free_patterns(parsed.include, parsed.options.include_count);
 	selector_free_patterns(parsed.exclude, parsed.options.exclude_count);
+	free(parsed.triggers);
 	return code;
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "command/command.h"
+#include "command/joined.h"
 #include "sink/escape.h"
 #include "sink/report.h"
 #include "sink/sink.h"
@@ -15,10 +16,11 @@
 #define DEFAULT_FILE "scopetrace.scope"
 
 static const char help[] =
-	"usage: scopetrace report [FILE] [OPTION]...\n"
+	"usage: scopetrace report [FILE]... [OPTION]...\n"
 	"Prints each function of a capture (default: " DEFAULT_FILE
 	"): calls, total and self time, percentiles;\n"
-	"then the threads, what was lost, and whether the numbers add up.\n\n"
+	"then the threads, what was lost, and whether the numbers add up. Several files of one pinned capture, as\n"
+	"its drainers left them, are read as one.\n\n"
 	"  -s, --sort KEY    total (default), self, calls, mean, p50, p90, p99, max, min, name\n"
 	"  -u, --unit UNIT   all times in ns, us or ms; default: each in the unit that reads best\n"
 	"      --json        one JSON object instead, times in ns\n"
@@ -38,6 +40,8 @@ static const struct option long_options[] = {
 struct report_options {
 	struct sink_options sink;
 	const char *file;
+	char *const *files; /* of one capture, if there are several */
+	size_t more;	    /* how many then; else 0 */
 	bool json;
 	bool help;
 };
@@ -98,10 +102,8 @@ static int parse(int argc, char **argv, struct report_options *options)
 		if (parse_option(option, argv, options))
 			return -EINVAL;
 	}
-	if (argc - optind > 1) {
-		log_error("report: takes one file, not %d; see `scopetrace report --help`", argc - optind);
-		return -EINVAL;
-	}
+	options->more = argc - optind > 1 ? (size_t)(argc - optind) : 0;
+	options->files = argv + optind;
 	options->file = optind < argc ? argv[optind] : DEFAULT_FILE;
 	options->sink.colour = isatty(STDOUT_FILENO) && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
 	return 0;
@@ -133,12 +135,12 @@ int command_report(int argc, char **argv)
 		fputs(help, stdout);
 		return EXIT_DONE;
 	}
-	timeline = timeline_open(options.file);
+	timeline = options.more ? joined_open(options.files, options.more) : timeline_open(options.file);
 	if (!timeline)
 		return EXIT_FAILED;
 	err = (options.json ? report_json : report_text)(timeline, stdout, &options.sink);
 	/* Whoever reads a pipe may stop when it has seen enough. */
-	if (err && err != -EPIPE)
+	if (err && err != -EPIPE && err != -EBADMSG)
 		log_error("cannot write the report: %s", strerror(-err));
 	/* A report that was printed still fails when the capture's numbers do not add up. */
 	if (!err && (timeline->truncated || !timeline->accounting.balanced)) {

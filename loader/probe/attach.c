@@ -5,48 +5,51 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/vec.h"
-#include "bpf/scope_event.h"
+#include "probe/exit.h"
+#include "probe/link.h"
 #include "probe/object.h"
+#include "probe/site.h"
+#include "probe/strip.h"
 
 #define DEFAULT_RING_BYTES (8u << 20)
 #define MOST_NAMED	   5
-#define MAX_CLOSERS	   32
-#define REFUSED_SITE	   524 /* ENOTSUPP, which the kernel keeps out of its headers */
 
 struct probe_session {
 	struct probe_object *object;
 	size_t function_count;
-	int *links; /* fds */
-	size_t link_count;
-	size_t link_capacity;
-	size_t armed;  /* functions */
-	bool detached; /* frames that are left open must not meet the returns of new links */
+	size_t exit_count; /* that there is room for */
+	uint32_t generation;
+	struct exit_places places;
+	struct link_set links;
+	struct sites sites;
+	struct strip *strip; /* NULL: detached */
+	size_t armed;	     /* functions */
+	bool detached;	     /* frames that are left open must not meet the returns of new links */
 };
 
-/* The functions of one binary in one process, by offset: what one link holds. */
+/* The functions of one binary and return mode in one process, by offset: what one pair of links holds. */
 struct group {
 	pid_t pid;
 	const char *binary;
+	enum return_mode returns;
 	const struct probe_function *functions;
 	const uint32_t *ids; /* into functions, one for each offset */
 	const unsigned long *offsets;
-	const __u64 *cookies;
+	const unsigned long long *cookies;
 	int *refused; /* by offset: why the kernel takes no probe there, -errno; 0: it does */
 	size_t count;
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
-static int check_options(size_t ring_bytes, size_t function_count)
+static int check_options(size_t ring_bytes, size_t exit_count, size_t function_count)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -56,6 +59,12 @@ static int check_options(size_t ring_bytes, size_t function_count)
 			  function_count, MAX_FUNCTIONS);
 		return function_count ? -E2BIG : -EINVAL;
 	}
+	if (exit_count > MAX_EXIT_SITES) {
+		log_error(
+			"the functions are left by %zu instructions: at most %d can be hooked; narrow the selection",
+			exit_count, MAX_EXIT_SITES);
+		return -E2BIG;
+	}
 	if (ring_bytes < page || ring_bytes & (ring_bytes - 1) || ring_bytes > 1u << 30) {
 		log_error("a ring of %zu bytes is not possible: choose a power of two from %zu to 1 GiB",
 			  ring_bytes, page);
@@ -64,109 +73,135 @@ static int check_options(size_t ring_bytes, size_t function_count)
 	return 0;
 }
 
-struct probe_session *probe_session_open(const struct probe_options *options, size_t function_count)
+/* The object is the session's, whatever comes; NULL: its loading failed, with errno. */
+static struct probe_session *open_with(struct probe_object *object, size_t function_count, size_t exit_count)
 {
-	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : DEFAULT_RING_BYTES;
-	struct probe_session *session;
-	int err = check_options(ring_bytes, function_count);
+	struct probe_session *session = object ? calloc(1, sizeof(*session)) : NULL;
+	int err = errno;
 
-	if (err) {
-		errno = -err;
-		return NULL;
+	if (session) {
+		session->function_count = function_count;
+		session->exit_count = exit_count;
+		session->generation = 1;
+		sites_init(&session->sites);
+		session->links.sites = &session->sites;
+		session->object = object;
+		session->strip = strip_create(&session->sites, probe_object_map(object, "heirs"));
+		if (session->strip)
+			return session;
+		err = errno;
 	}
-	session = calloc(1, sizeof(*session));
-	if (!session)
-		return NULL;
-	session->function_count = function_count;
-	session->object = probe_object_load(ring_bytes, options->minimum_ns, function_count);
-	if (session->object)
-		return session;
-	err = errno;
+	probe_object_unload(object);
 	free(session);
 	errno = err;
 	return NULL;
 }
 
+struct probe_session *probe_session_open(const struct probe_options *options, size_t function_count)
+{
+	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : DEFAULT_RING_BYTES;
+	const struct probe_object_options object = {
+		.ring_bytes = ring_bytes,
+		.function_count = function_count,
+		.exit_count = options->exit_count,
+		.minimum_ns = options->minimum_ns,
+		.flags = options->flags,
+	};
+	int err = check_options(ring_bytes, options->exit_count, function_count);
+
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	return open_with(probe_object_load(&object), function_count, options->exit_count);
+}
+
+struct probe_session *probe_session_adopt(struct probe_object *object, size_t function_count,
+					  size_t exit_count)
+{
+	int err = check_options(DEFAULT_RING_BYTES, exit_count, function_count);
+
+	if (!err)
+		return open_with(object, function_count, exit_count);
+	probe_object_unload(object);
+	errno = -err;
+	return NULL;
+}
+
 /* ---- one group ---------------------------------------------------------------------------------------- */
 
-/* fd of a link to `count` of the group's functions from `first` on, or -errno. */
-static int make_link(struct probe_session *session, const struct group *group, enum probe_program program,
-		     size_t first, size_t count)
-{
-	LIBBPF_OPTS(bpf_link_create_opts, options);
-	int fd;
+static const enum probe_program entry_programs[] = {
+	[RETURNS_URETPROBE] = PROBE_ENTRY,
+	[RETURNS_INSTRUCTION] = PROBE_ENTRY_BY_EXIT,
+	[RETURNS_NONE] = PROBE_INSTANT,
+};
 
-	options.uprobe_multi.path = group->binary;
-	options.uprobe_multi.offsets = group->offsets + first;
-	options.uprobe_multi.cookies = group->cookies + first;
-	options.uprobe_multi.cnt = (uint32_t)count;
-	options.uprobe_multi.pid = (uint32_t)group->pid;
-	options.uprobe_multi.flags = program == PROBE_RETURN ? BPF_F_UPROBE_MULTI_RETURN : 0;
-	fd = bpf_link_create(probe_object_program(session->object, program), 0, BPF_TRACE_UPROBE_MULTI,
-			     &options);
-	return fd < 0 ? -errno : fd;
+static int link_group(struct probe_session *session, const struct group *group, enum probe_program program)
+{
+	const struct link_sites sites = {group->pid,	 group->binary,	 group->offsets,
+					 group->cookies, group->refused, group->count};
+
+	return link_make(&session->links, &sites, probe_object_program(session->object, program),
+			 program == PROBE_RETURN);
 }
 
-/* True if the fault may lie in one of the sites rather than in the process, the file or our rights. */
-static bool may_be_a_site(int err)
+static size_t count_refused(const struct group *group)
 {
-	return err != -ESRCH && err != -EPERM && err != -EACCES && err != -ENOMEM && err != -EBADF &&
-	       err != -ENOENT;
+	size_t refused = 0;
+
+	for (size_t i = 0; i < group->count; i++)
+		refused += group->refused[i] != 0;
+	return refused;
 }
 
-static int add_link(struct probe_session *session, int fd)
+/* The exit sites of what is not refused; a function of which one is refused is refused itself. */
+static int link_exits(struct probe_session *session, const struct group *group)
 {
-	if (vec_grow(&session->links, &session->link_capacity, session->link_count)) {
-		close(fd);
-		return -ENOMEM;
+	int map = probe_object_map(session->object, "exit_sites");
+	struct exit_table table;
+	int err = exit_table_make(&table, &session->places, group->functions, group->ids, group->refused,
+				  group->count, session->generation, map);
+
+	if (!err) {
+		const struct link_sites sites = {group->pid,	group->binary, table.offsets,
+						 table.cookies, table.refused, table.count};
+
+		err = link_make(&session->links, &sites, probe_object_program(session->object, PROBE_EXIT),
+				false);
+		exit_table_refuse_owners(&table, group->refused);
 	}
-	session->links[session->link_count++] = fd;
-	return 0;
+	exit_table_clear(&table);
+	return err;
+}
+
+static int link_ends(struct probe_session *session, const struct group *group)
+{
+	if (group->returns == RETURNS_INSTRUCTION)
+		return link_exits(session, group);
+	return group->returns == RETURNS_URETPROBE ? link_group(session, group, PROBE_RETURN) : 0;
 }
 
 /*
- * Arms `count` of the group's functions from `first` on: by one link, or where the kernel refuses a site (and
- * with it the whole link) by as few as go around it. Those that it refuses are marked. 0, or -errno of
- * another kind.
+ * Ends, then entries. True in *again if a function was refused by one of its sites while others of it are
+ * linked: all is then to be made anew without it.
  */
-static int attach_range(struct probe_session *session, const struct group *group, enum probe_program program,
-			size_t first, size_t count)
+static int link_both(struct probe_session *session, const struct group *group, bool *again)
 {
-	int fd = make_link(session, group, program, first, count);
-	int err;
+	size_t before = count_refused(group), between;
+	int err = link_ends(session, group);
 
-	if (fd >= 0)
-		return add_link(session, fd);
-	if (!may_be_a_site(fd))
-		return fd;
-	if (count == 1) {
-		group->refused[first] = fd;
-		return 0;
-	}
-	err = attach_range(session, group, program, first, count / 2);
-	return err ? err : attach_range(session, group, program, first + count / 2, count - count / 2);
-}
-
-/* Arms what was not refused before, in runs. */
-static int attach_program(struct probe_session *session, const struct group *group,
-			  enum probe_program program)
-{
-	size_t first = 0;
-	int err = 0;
-
-	for (size_t i = 0; i <= group->count && !err; i++) {
-		if (i < group->count && !group->refused[i])
-			continue;
-		if (i > first)
-			err = attach_range(session, group, program, first, i - first);
-		first = i + 1;
-	}
+	between = count_refused(group);
+	*again = group->returns == RETURNS_INSTRUCTION && between != before;
+	if (err || *again)
+		return err;
+	err = link_group(session, group, entry_programs[group->returns]);
+	*again = count_refused(group) != between;
 	return err;
 }
 
 static const char *refusal(int err)
 {
-	return err == -REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err);
+	return err == -LINK_REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err);
 }
 
 static void say_failure(const struct group *group, int err)
@@ -203,61 +238,19 @@ static void settle_refused(struct probe_session *session, const struct group *gr
 	session->armed += group->count - refused;
 }
 
-static size_t count_refused(const struct group *group)
-{
-	size_t refused = 0;
-
-	for (size_t i = 0; i < group->count; i++)
-		refused += group->refused[i] != 0;
-	return refused;
-}
-
-/*
- * The kernel refused an entry whose return it had taken: the links of the returns, `count` from `first` on,
- * are made anew without it. Those of the entries stay meanwhile, so that no return comes without its entry;
- * what is called in between is found abandoned at the next entry there.
- */
-static int remake_returns(struct probe_session *session, const struct group *group, size_t first,
-			  size_t count)
-{
-	size_t refused = count_refused(group);
-	int err;
-
-	for (size_t i = first; i < first + count; i++)
-		close(session->links[i]);
-	session->link_count -= count;
-	memmove(session->links + first, session->links + first + count,
-		(session->link_count - first) * sizeof(*session->links));
-	err = attach_program(session, group, PROBE_RETURN);
-	if (err)
-		return err;
-	return count_refused(group) == refused ? 0 : -EAGAIN; /* else an entry would lack its return */
-}
-
-/* Both passes; a function is in both or in none. */
-static int attach_both(struct probe_session *session, const struct group *group)
-{
-	size_t first = session->link_count, returns, refused;
-	int err = attach_program(session, group, PROBE_RETURN);
-
-	if (err)
-		return err;
-	returns = session->link_count - first;
-	refused = count_refused(group);
-	err = attach_program(session, group, PROBE_ENTRY);
-	if (!err && count_refused(group) != refused)
-		err = remake_returns(session, group, first, returns);
-	return err;
-}
-
 static int attach_group(struct probe_session *session, struct group *group)
 {
-	int err;
+	size_t first = session->links.count;
+	bool again = true;
+	int err = 0;
 
 	group->refused = calloc(group->count, sizeof(*group->refused));
 	if (!group->refused)
 		return -ENOMEM;
-	err = attach_both(session, group);
+	while (again && !err) {
+		link_close(&session->links, first);
+		err = link_both(session, group, &again);
+	}
 	if (err)
 		say_failure(group, err);
 	else
@@ -268,14 +261,27 @@ static int attach_group(struct probe_session *session, struct group *group)
 
 /* ---- grouping ----------------------------------------------------------------------------------------- */
 
-static int by_binary_and_offset(const void *left, const void *right, void *context)
+static enum return_mode returns_of(const struct probe_function *function)
+{
+	return function->returns ? function->returns : RETURNS_URETPROBE;
+}
+
+/* The functions of one binary lie together, and in it those of one return mode. */
+static int by_group_and_offset(const void *left, const void *right, void *context)
 {
 	const struct probe_function *functions = context;
 	const struct probe_function *a = &functions[*(const uint32_t *)left];
 	const struct probe_function *b = &functions[*(const uint32_t *)right];
 	int order = strcmp(a->binary, b->binary);
 
+	if (!order)
+		order = (int)returns_of(a) - (int)returns_of(b);
 	return order ? order : (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static bool is_same_group(const struct probe_function *a, const struct probe_function *b)
+{
+	return strcmp(a->binary, b->binary) == 0 && returns_of(a) == returns_of(b);
 }
 
 static int refuse_two_at_one_address(const struct probe_function *functions, const uint32_t *ids,
@@ -293,30 +299,31 @@ static int refuse_two_at_one_address(const struct probe_function *functions, con
 	return 0;
 }
 
-/* `ids` in the order of their binaries: attaches each run of one binary. */
+/* `ids` in the order of their groups: attaches each. */
 static int attach_groups(struct probe_session *session, pid_t pid, const struct probe_function *functions,
 			 const uint32_t *ids, size_t count)
 {
 	unsigned long *offsets = calloc(count, sizeof(*offsets));
-	__u64 *cookies = calloc(count, sizeof(*cookies));
+	unsigned long long *cookies = calloc(count, sizeof(*cookies));
 	size_t first = 0, i;
 	int err = offsets && cookies ? 0 : -ENOMEM;
 
 	for (i = 0; !err && i < count; i++) {
 		offsets[i] = functions[ids[i]].offset;
-		cookies[i] = (uint64_t)PROBE_GENERATION << 32 | ids[i];
+		cookies[i] = (unsigned long long)session->generation << 32 | ids[i];
 	}
 	for (i = 1; !err && i <= count; i++) {
-		struct group group = {pid,
-				      functions[ids[first]].binary,
-				      functions,
-				      ids + first,
-				      offsets + first,
-				      cookies + first,
-				      NULL,
-				      i - first};
+		const struct probe_function *begin = &functions[ids[first]];
+		struct group group = {.pid = pid,
+				      .binary = begin->binary,
+				      .returns = returns_of(begin),
+				      .functions = functions,
+				      .ids = ids + first,
+				      .offsets = offsets + first,
+				      .cookies = cookies + first,
+				      .count = i - first};
 
-		if (i < count && strcmp(functions[ids[i]].binary, group.binary) == 0)
+		if (i < count && is_same_group(begin, &functions[ids[i]]))
 			continue;
 		err = attach_group(session, &group);
 		first = i;
@@ -326,80 +333,125 @@ static int attach_groups(struct probe_session *session, pid_t pid, const struct 
 	return err;
 }
 
-int probe_session_attach(struct probe_session *session, pid_t pid, const struct probe_function *functions,
-			 size_t count)
+/* The end of a text that is too long tells more than its beginning: it is a path. */
+static void copy_end(char *to, size_t size, const char *text)
+{
+	size_t length = strlen(text);
+
+	snprintf(to, size, "%s", length < size ? text : text + length - (size - 1));
+}
+
+/* Names and flags of the functions, for the programs and for whoever reads the map. */
+static int describe_functions(const struct probe_session *session, const struct probe_function *functions)
+{
+	int map = probe_object_map(session->object, "functions"), err = 0;
+
+	for (uint32_t i = 0; i < session->function_count && !err; i++) {
+		const struct probe_function *function = &functions[i];
+		const char *module = function->module ? function->module : function->binary;
+		struct function_setting setting = {
+			.flags = function->flags,
+			.returns = returns_of(function),
+			.offset = function->offset,
+			.address = function->address,
+			.exit_site = exit_places_entry(&session->places, function, i),
+			.distance = function->distance,
+		};
+
+		if (!function->binary)
+			continue;
+		copy_end(setting.module, sizeof(setting.module), module);
+		snprintf(setting.name, sizeof(setting.name), "%s",
+			 function->name ? function->name : function->display);
+		err = bpf_map_update_elem(map, &i, &setting, BPF_ANY);
+	}
+	if (err)
+		log_error("cannot describe the functions to the BPF programs: %s", strerror(-err));
+	return err;
+}
+
+/* Attaches what is in this process, in the session's generation. 0 or -errno, said. */
+static int attach_process(struct probe_session *session, pid_t pid, const struct probe_function *functions)
 {
 	uint32_t *ids = calloc(session->function_count, sizeof(*ids));
-	size_t hooked = 0, armed;
-	int err = -ENOMEM;
+	size_t hooked = 0, armed = session->armed;
+	int err;
 
 	if (!ids)
-		goto out;
-	err = -EINVAL;
-	if (count != session->function_count || pid <= 0 || session->detached) {
-		log_error("cannot hook %zu functions in process %d: the session was opened for %zu%s", count,
-			  pid, session->function_count,
-			  session->detached ? " and is detached: open another" : "");
-		goto out;
-	}
-	for (size_t i = 0; i < count; i++)
+		return -ENOMEM;
+	for (size_t i = 0; i < session->function_count; i++)
 		if (functions[i].binary)
 			ids[hooked++] = (uint32_t)i;
-	qsort_r(ids, hooked, sizeof(*ids), by_binary_and_offset, (void *)functions);
+	qsort_r(ids, hooked, sizeof(*ids), by_group_and_offset, (void *)functions);
 	err = refuse_two_at_one_address(functions, ids, hooked);
 	if (!err)
+		err = exit_places_make(&session->places, functions, session->function_count,
+				       session->exit_count);
+	if (!err)
+		err = describe_functions(session, functions);
+	if (!err)
 		err = probe_object_follow_threads(session->object);
-	armed = session->armed;
+	if (!err)
+		err = probe_object_add_target(session->object, pid);
 	if (!err && hooked)
 		err = attach_groups(session, pid, functions, ids, hooked);
 	if (!err && hooked && session->armed == armed) {
 		log_error("none of the functions in process %d can be hooked", pid);
 		err = -EINVAL;
 	}
-out:
 	free(ids);
+	return err;
+}
+
+static int check_attach(const struct probe_session *session, pid_t pid, size_t count)
+{
+	if (count == session->function_count && pid > 0 && !session->detached)
+		return 0;
+	log_error("cannot hook %zu functions in process %d: the session was opened for %zu%s", count, pid,
+		  session->function_count, session->detached ? " and is detached: open another" : "");
+	return -EINVAL;
+}
+
+int probe_session_attach(struct probe_session *session, pid_t pid, const struct probe_function *functions,
+			 size_t count)
+{
+	int err = check_attach(session, pid, count);
+
+	if (!err)
+		err = attach_process(session, pid, functions);
 	if (err)
 		probe_session_detach(session);
 	return err;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------ */
-
-/* Every `stride`-th link from `first` on. */
-struct closer {
-	const struct probe_session *session;
-	size_t first;
-	size_t stride;
-};
-
-static void *close_links(void *context)
+/* The old links stay until the new ones stand, whose hits do not count before the generation is theirs. */
+int probe_session_switch(struct probe_session *session, pid_t pid, const struct probe_function *functions,
+			 size_t count)
 {
-	const struct closer *closer = context;
+	struct link_set old = session->links;
+	size_t armed = session->armed;
+	int err = check_attach(session, pid, count);
 
-	for (size_t i = closer->first; i < closer->session->link_count; i += closer->stride)
-		close(closer->session->links[i]);
-	return NULL;
-}
-
-/* Each close waits for a grace period of the kernel, and they can wait together. */
-static void close_all(struct probe_session *session)
-{
-	size_t stride = session->link_count < MAX_CLOSERS ? session->link_count : MAX_CLOSERS;
-	struct closer closers[MAX_CLOSERS];
-	pthread_t threads[MAX_CLOSERS];
-	bool started[MAX_CLOSERS] = {false};
-
-	for (size_t i = 0; i < stride; i++) {
-		closers[i] = (struct closer){session, i, stride};
-		started[i] = !pthread_create(&threads[i], NULL, close_links, &closers[i]);
-		if (!started[i])
-			close_links(&closers[i]);
+	if (err)
+		return err;
+	session->links = (struct link_set){.sites = &session->sites};
+	session->armed = 0;
+	session->generation++;
+	err = attach_process(session, pid, functions);
+	if (!err)
+		err = probe_object_set_generation(session->object, session->generation);
+	if (err) {
+		link_clear(&session->links);
+		session->links = old;
+		session->armed = armed;
+		session->generation--;
+		return err;
 	}
-	for (size_t i = 0; i < stride; i++)
-		if (started[i])
-			pthread_join(threads[i], NULL);
-	session->link_count = 0;
+	link_clear(&old);
+	return 0;
 }
+
+/* ---- closing ------------------------------------------------------------------------------------------ */
 
 size_t probe_session_armed(const struct probe_session *session)
 {
@@ -415,11 +467,40 @@ void probe_session_detach(struct probe_session *session)
 	if (session->detached)
 		return;
 	session->detached = true;
-	probe_object_silence(session->object);
+	probe_object_set_generation(session->object, 0);
 	probe_object_unfollow_threads(session->object);
 	/* For a thread that is just ending: its program runs in an RCU section, which this waits for. */
 	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	close_all(session);
+	strip_destroy(session->strip);
+	session->strip = NULL;
+	link_close(&session->links, 0);
+}
+
+int probe_session_visit_links(const struct probe_session *session, probe_link_visitor visit, void *context)
+{
+	int err = 0, fd;
+
+	for (size_t i = 0; i < session->links.count && !err; i++)
+		err = visit(context, NULL, session->links.fds[i]);
+	for (size_t i = 0; i < PROBE_FOLLOWERS && !err; i++) {
+		const char *name = probe_object_follower(session->object, i, &fd);
+
+		if (fd >= 0)
+			err = visit(context, name, fd);
+	}
+	return err;
+}
+
+int probe_session_leave(struct probe_session *session)
+{
+	int err = probe_object_set_generation(session->object, session->generation);
+
+	if (err)
+		return err;
+	session->detached = true;
+	strip_destroy(session->strip);
+	session->strip = NULL;
+	return 0;
 }
 
 void probe_session_close(struct probe_session *session)
@@ -428,7 +509,9 @@ void probe_session_close(struct probe_session *session)
 		return;
 	probe_session_detach(session);
 	probe_object_unload(session->object);
-	free(session->links);
+	exit_places_clear(&session->places);
+	link_clear(&session->links);
+	sites_clear(&session->sites);
 	free(session);
 }
 
@@ -440,4 +523,47 @@ int probe_session_map(const struct probe_session *session, const char *name)
 uint64_t probe_session_recursion_misses(const struct probe_session *session)
 {
 	return probe_object_recursion_misses(session->object);
+}
+
+/* ---- what becomes of the processes -------------------------------------------------------------------- */
+
+void probe_session_forked(struct probe_session *session)
+{
+	if (session->strip)
+		strip_wanted(session->strip);
+}
+
+size_t probe_session_stripped(const struct probe_session *session)
+{
+	return session->strip ? strip_count(session->strip) : 0;
+}
+
+/*
+ * The old links belong to a task that has ended, so that the kernel sees no place for breakpoints; but once
+ * others have put some there, it runs the programs of the old ones as well: hence another generation.
+ */
+int probe_session_reattach(struct probe_session *session, pid_t pid)
+{
+	size_t count;
+	int *old, err;
+
+	if (session->detached)
+		return 0;
+	err = sites_renew(&session->sites, session->generation + 1, &old, &count);
+	if (count && !err) {
+		err = probe_object_set_generation(session->object, session->generation + 1);
+		session->generation += !err;
+	}
+	strip_close_links(session->strip, old, count);
+	if (err)
+		log_error(
+			"process %d runs another program by an exec from a thread that was not its first, and "
+			"cannot be hooked again: %s",
+			pid, strerror(-err));
+	return err;
+}
+
+bool probe_session_has_program_of(struct probe_session *session, pid_t pid)
+{
+	return sites_have_program_of(&session->sites, pid);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "bpf/scope_event.h"
@@ -15,9 +16,19 @@
 
 #define LOG_BYTES 3072 /* the end of what libbpf says: the verifier's verdict is in its last lines */
 
+#define MOST_OF_A_KIND 32 /* programs, or maps */
+
+/* Of a program or map that is pinned; its place is that in the skeleton. */
+struct adopted {
+	int programs[MOST_OF_A_KIND];
+	int maps[MOST_OF_A_KIND];
+};
+
 struct probe_object {
-	struct scopetrace_bpf *skeleton;
+	struct scopetrace_bpf *skeleton; /* not loaded if `adopted` */
+	struct adopted *adopted;
 	struct pairing_settings settings;
+	int followers[PROBE_FOLLOWERS]; /* links; -1: not attached */
 };
 
 /* ---- what libbpf says --------------------------------------------------------------------------------- */
@@ -74,19 +85,60 @@ static void say_load_failure(const struct libbpf_log *log, int err)
 		  log->length ? "\nlibbpf says:\n" : "", log->text);
 }
 
+/* ---- programs and maps, loaded or adopted ------------------------------------------------------------- */
+
+static int program_fd(const struct probe_object *object, const struct bpf_program *program)
+{
+	struct bpf_program *other;
+	size_t i = 0;
+
+	if (!object->adopted)
+		return bpf_program__fd(program);
+	bpf_object__for_each_program(other, object->skeleton->obj)
+	{
+		if (other == program)
+			return object->adopted->programs[i];
+		i++;
+	}
+	return -ENOENT;
+}
+
+static int map_fd(const struct probe_object *object, const struct bpf_map *map)
+{
+	const struct bpf_map *other;
+	size_t i = 0;
+
+	if (!object->adopted)
+		return bpf_map__fd(map);
+	bpf_object__for_each_map(other, object->skeleton->obj)
+	{
+		if (other == map)
+			return object->adopted->maps[i];
+		i++;
+	}
+	return -ENOENT;
+}
+
 /* ---- loading ------------------------------------------------------------------------------------------ */
 
-static int size_maps(struct scopetrace_bpf *skeleton, size_t ring_bytes, size_t function_count)
+static int size_maps(struct scopetrace_bpf *skeleton, const struct probe_object_options *options)
 {
-	int err = bpf_map__set_max_entries(skeleton->maps.events, ring_bytes);
+	int err = bpf_map__set_max_entries(skeleton->maps.events, options->ring_bytes);
 
-	return err ? err : bpf_map__set_max_entries(skeleton->maps.counters, function_count);
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.counters, options->function_count);
+	if (!err)
+		err = bpf_map__set_max_entries(skeleton->maps.functions, options->function_count);
+	/* A map has at least one entry. */
+	return err ? err
+		   : bpf_map__set_max_entries(skeleton->maps.exit_sites,
+					      options->exit_count ? options->exit_count : 1);
 }
 
 static int write_settings(struct probe_object *object)
 {
 	uint32_t zero = 0;
-	int fd = bpf_map__fd(object->skeleton->maps.settings);
+	int fd = map_fd(object, object->skeleton->maps.settings);
 	int err = bpf_map_update_elem(fd, &zero, &object->settings, BPF_ANY);
 
 	if (err)
@@ -95,20 +147,29 @@ static int write_settings(struct probe_object *object)
 }
 
 /* 0 or -errno, the log filled. */
-static int load(struct probe_object *object, size_t ring_bytes, size_t function_count)
+static int load(struct probe_object *object, const struct probe_object_options *options)
 {
 	int err;
 
 	object->skeleton = scopetrace_bpf__open();
 	if (!object->skeleton)
 		return -errno;
-	err = size_maps(object->skeleton, ring_bytes, function_count);
+	err = size_maps(object->skeleton, options);
 	return err ? err : scopetrace_bpf__load(object->skeleton);
 }
 
-struct probe_object *probe_object_load(size_t ring_bytes, uint64_t minimum_ns, size_t function_count)
+static struct probe_object *make_object(void)
 {
 	struct probe_object *object = calloc(1, sizeof(*object));
+
+	for (size_t i = 0; object && i < PROBE_FOLLOWERS; i++)
+		object->followers[i] = -1;
+	return object;
+}
+
+struct probe_object *probe_object_load(const struct probe_object_options *options)
+{
+	struct probe_object *object = make_object();
 	struct libbpf_log *log = calloc(1, sizeof(*log));
 	libbpf_print_fn_t before;
 	int err = -ENOMEM;
@@ -116,12 +177,13 @@ struct probe_object *probe_object_load(size_t ring_bytes, uint64_t minimum_ns, s
 	if (!object || !log)
 		goto out;
 	object->settings.version = SCOPETRACE_BPF_VERSION;
-	object->settings.generation = PROBE_GENERATION;
-	object->settings.minimum_ns = minimum_ns;
+	object->settings.generation = 1;
+	object->settings.minimum_ns = options->minimum_ns;
+	object->settings.flags = options->flags;
 
 	listening = log;
 	before = libbpf_set_print(keep_message);
-	err = load(object, ring_bytes, function_count);
+	err = load(object, options);
 	libbpf_set_print(before);
 	listening = NULL;
 
@@ -142,71 +204,110 @@ void probe_object_unload(struct probe_object *object)
 {
 	if (!object)
 		return;
+	probe_object_unfollow_threads(object);
+	for (size_t i = 0; object->adopted && i < MOST_OF_A_KIND; i++) {
+		if (object->adopted->programs[i] >= 0)
+			close(object->adopted->programs[i]);
+		if (object->adopted->maps[i] >= 0)
+			close(object->adopted->maps[i]);
+	}
+	free(object->adopted);
 	scopetrace_bpf__destroy(object->skeleton);
 	free(object);
 }
 
 /* ---- using it ----------------------------------------------------------------------------------------- */
 
-static int follow(struct bpf_link **link, struct bpf_program *program)
+static const struct bpf_program *follower(const struct probe_object *object, size_t index)
 {
-	if (*link)
-		return 0;
-	*link = bpf_program__attach(program);
-	if (*link)
-		return 0;
-	log_error("cannot attach the BPF program %s, which follows threads: %s", bpf_program__name(program),
-		  strerror(errno));
-	return -errno;
+	const struct scopetrace_bpf *skeleton = object->skeleton;
+	const struct bpf_program *programs[PROBE_FOLLOWERS] = {
+		skeleton->progs.thread_exit,
+		skeleton->progs.process_exec,
+		skeleton->progs.thread_rename,
+		skeleton->progs.process_fork,
+	};
+
+	return programs[index];
+}
+
+const char *probe_object_follower(const struct probe_object *object, size_t index, int *fd)
+{
+	*fd = object->followers[index];
+	return bpf_program__name(follower(object, index));
 }
 
 int probe_object_follow_threads(struct probe_object *object)
 {
-	struct scopetrace_bpf *skeleton = object->skeleton;
-	int err = follow(&skeleton->links.thread_exit, skeleton->progs.thread_exit);
+	for (size_t i = 0; i < PROBE_FOLLOWERS; i++) {
+		const struct bpf_program *program = follower(object, i);
+		int fd = object->followers[i];
 
-	if (!err)
-		err = follow(&skeleton->links.process_exec, skeleton->progs.process_exec);
-	if (!err)
-		err = follow(&skeleton->links.thread_rename, skeleton->progs.thread_rename);
-	if (!err)
-		err = follow(&skeleton->links.process_fork, skeleton->progs.process_fork);
+		if (fd < 0)
+			fd = bpf_link_create(program_fd(object, program), 0, BPF_TRACE_RAW_TP, NULL);
+		if (fd < 0) {
+			log_error("cannot attach the BPF program %s, which follows threads: %s",
+				  bpf_program__name(program), strerror(-fd));
+			return fd;
+		}
+		object->followers[i] = fd;
+	}
+	return 0;
+}
+
+int probe_object_add_target(struct probe_object *object, pid_t pid)
+{
+	struct target_setting target = {.on = 1};
+	uint32_t key = (uint32_t)pid;
+	int err = bpf_map_update_elem(map_fd(object, object->skeleton->maps.targets), &key, &target, BPF_ANY);
+
+	if (err)
+		log_error("cannot follow process %d: %s", pid,
+			  err == -E2BIG ? "too many processes for one capture" : strerror(-err));
 	return err;
 }
 
 void probe_object_unfollow_threads(struct probe_object *object)
 {
-	struct scopetrace_bpf *skeleton = object->skeleton;
-
-	bpf_link__destroy(skeleton->links.process_fork);
-	bpf_link__destroy(skeleton->links.thread_rename);
-	bpf_link__destroy(skeleton->links.process_exec);
-	bpf_link__destroy(skeleton->links.thread_exit);
-	skeleton->links.process_fork = NULL;
-	skeleton->links.thread_rename = NULL;
-	skeleton->links.process_exec = NULL;
-	skeleton->links.thread_exit = NULL;
+	for (size_t i = PROBE_FOLLOWERS; i-- > 0;) {
+		if (object->followers[i] >= 0)
+			close(object->followers[i]);
+		object->followers[i] = -1;
+	}
 }
 
-int probe_object_silence(struct probe_object *object)
+int probe_object_configure(struct probe_object *object, uint64_t minimum_ns, uint32_t flags)
 {
-	object->settings.generation = 0;
+	object->settings = (struct pairing_settings){
+		.version = SCOPETRACE_BPF_VERSION, .minimum_ns = minimum_ns, .flags = flags};
+	return write_settings(object);
+}
+
+int probe_object_set_generation(struct probe_object *object, uint32_t generation)
+{
+	object->settings.generation = generation;
 	return write_settings(object);
 }
 
 int probe_object_program(const struct probe_object *object, enum probe_program program)
 {
 	struct scopetrace_bpf *skeleton = object->skeleton;
+	const struct bpf_program *programs[] = {
+		[PROBE_ENTRY] = skeleton->progs.scope_entry,
+		[PROBE_RETURN] = skeleton->progs.scope_return,
+		[PROBE_ENTRY_BY_EXIT] = skeleton->progs.scope_entry_by_exit,
+		[PROBE_EXIT] = skeleton->progs.scope_exit,
+		[PROBE_INSTANT] = skeleton->progs.scope_instant,
+	};
 
-	return bpf_program__fd(program == PROBE_ENTRY ? skeleton->progs.scope_entry
-						      : skeleton->progs.scope_return);
+	return program_fd(object, programs[program]);
 }
 
 int probe_object_map(const struct probe_object *object, const char *name)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(object->skeleton->obj, name);
 
-	return map ? bpf_map__fd(map) : -ENOENT;
+	return map ? map_fd(object, map) : -ENOENT;
 }
 
 uint64_t probe_object_recursion_misses(const struct probe_object *object)
@@ -219,8 +320,138 @@ uint64_t probe_object_recursion_misses(const struct probe_object *object)
 		struct bpf_prog_info info = {0};
 		uint32_t length = sizeof(info);
 
-		if (!bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &length))
+		if (!bpf_obj_get_info_by_fd(program_fd(object, program), &info, &length))
 			misses += info.recursion_misses;
 	}
 	return misses;
+}
+
+/* ---- programs and maps that are in the kernel already ------------------------------------------------- */
+
+/* The sizes of the maps' keys and values are those of this build; how many entries they have is their maker's
+ * choice. */
+static int check_map(const struct bpf_map *map, int fd)
+{
+	struct bpf_map_info info = {0};
+	uint32_t length = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(fd, &info, &length)) {
+		log_error("cannot look at the map %s: %s", bpf_map__name(map), strerror(errno));
+		return -errno;
+	}
+	if (info.type == (uint32_t)bpf_map__type(map) && info.key_size == bpf_map__key_size(map) &&
+	    info.value_size == bpf_map__value_size(map))
+		return 0;
+	log_error(
+		"the map %s is of another kind or size than this scopetrace's: it is of another build; use that, "
+		"or load this one's scopetrace.bpf.o",
+		bpf_map__name(map));
+	return -EPROTO;
+}
+
+static int adopt_all(struct probe_object *object, probe_object_opener open, void *context, bool with_programs)
+{
+	struct bpf_program *program;
+	struct bpf_map *map;
+	size_t programs = 0, maps = 0;
+	int err = 0;
+
+	bpf_object__for_each_map(map, object->skeleton->obj)
+	{
+		int *fd = &object->adopted->maps[maps++];
+
+		if (!err)
+			*fd = err = open(context, PROBE_OBJECT_MAPS, bpf_map__name(map));
+		if (err >= 0)
+			err = check_map(map, *fd);
+	}
+	bpf_object__for_each_program(program, object->skeleton->obj)
+	{
+		int *fd = &object->adopted->programs[programs++];
+
+		if (!err && with_programs)
+			*fd = err = open(context, PROBE_OBJECT_PROGRAMS, bpf_program__name(program));
+		err = err < 0 ? err : 0;
+	}
+	return err;
+}
+
+static int read_settings(struct probe_object *object)
+{
+	int fd = map_fd(object, object->skeleton->maps.settings);
+	uint32_t zero = 0;
+	int err = bpf_map_lookup_elem(fd, &zero, &object->settings);
+
+	if (err)
+		log_error("cannot read the settings of the BPF programs: %s", strerror(-err));
+	return err;
+}
+
+struct probe_object *probe_object_adopt(probe_object_opener open, void *context, bool with_programs)
+{
+	struct probe_object *object = make_object();
+	int err = -ENOMEM;
+
+	if (object)
+		object->adopted = malloc(sizeof(*object->adopted));
+	if (object && object->adopted) {
+		memset(object->adopted, 0xff, sizeof(*object->adopted)); /* -1 */
+		object->skeleton = scopetrace_bpf__open();
+		err = object->skeleton ? adopt_all(object, open, context, with_programs) : -errno;
+	}
+	if (!err)
+		err = read_settings(object);
+	if (!err)
+		return object;
+	probe_object_unload(object);
+	errno = -err;
+	return NULL;
+}
+
+int probe_object_visit(const struct probe_object *object, probe_object_visitor visit, void *context)
+{
+	struct bpf_program *program;
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_object__for_each_map(map, object->skeleton->obj)
+	{
+		if (!err)
+			err = visit(context, PROBE_OBJECT_MAPS, bpf_map__name(map), map_fd(object, map));
+	}
+	bpf_object__for_each_program(program, object->skeleton->obj)
+	{
+		if (!err)
+			err = visit(context, PROBE_OBJECT_PROGRAMS, bpf_program__name(program),
+				    program_fd(object, program));
+	}
+	return err;
+}
+
+static bool has_same_tag(int left, int right)
+{
+	struct bpf_prog_info one = {0}, other = {0};
+	uint32_t length = sizeof(one);
+
+	if (bpf_obj_get_info_by_fd(left, &one, &length))
+		return false;
+	length = sizeof(other);
+	return !bpf_obj_get_info_by_fd(right, &other, &length) &&
+	       memcmp(one.tag, other.tag, sizeof(one.tag)) == 0;
+}
+
+bool probe_object_is_same(const struct probe_object *left, const struct probe_object *right,
+			  const char **differs)
+{
+	struct bpf_program *program;
+	const struct bpf_program *other;
+
+	bpf_object__for_each_program(program, left->skeleton->obj)
+	{
+		*differs = bpf_program__name(program);
+		other = bpf_object__find_program_by_name(right->skeleton->obj, *differs);
+		if (!other || !has_same_tag(program_fd(left, program), program_fd(right, other)))
+			return false;
+	}
+	return true;
 }

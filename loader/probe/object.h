@@ -6,31 +6,70 @@
 #ifndef SCOPETRACE_PROBE_OBJECT_H
 #define SCOPETRACE_PROBE_OBJECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct probe_object;
 
 enum probe_program {
 	PROBE_ENTRY,
 	PROBE_RETURN,
+	PROBE_ENTRY_BY_EXIT,
+	PROBE_EXIT,
+	PROBE_INSTANT,
 };
 
-#define PROBE_GENERATION 1 /* of the cookies of a session's links */
+/* What the maps are sized for, and the settings that are in force at first. */
+struct probe_object_options {
+	size_t ring_bytes;
+	size_t function_count;
+	size_t exit_count;
+	uint64_t minimum_ns;
+	uint32_t flags; /* enum setting_flag */
+};
+
+/* With generation 1 in force. NULL with errno (said). */
+struct probe_object *probe_object_load(const struct probe_object_options *options);
 
 /*
- * Loads it with a ring of `ring_bytes` and room for the counters of `function_count` functions; its settings
- * are in force. NULL with errno (said).
+ * The same programs and maps where they are in the kernel already. `open` gives an fd, now the object's, of a
+ * program or map by its kind (PROBE_OBJECT_PROGRAMS, _MAPS) and name, or -errno, said. NULL with errno
+ * (said), also if they are not of the sizes that this build has.
  */
-struct probe_object *probe_object_load(size_t ring_bytes, uint64_t minimum_ns, size_t function_count);
+#define PROBE_OBJECT_PROGRAMS                                                        \
+	"progs" /* as bpftool's loadall takes them; the kinds are directories' names \
+		 */
+#define PROBE_OBJECT_MAPS "maps"
+typedef int (*probe_object_opener)(void *context, const char *kind, const char *name);
+struct probe_object *probe_object_adopt(probe_object_opener open, void *context, bool with_programs);
+
+/* Shows every program and map: 0, or the first answer that is not. */
+typedef int (*probe_object_visitor)(void *context, const char *kind, const char *name, int fd);
+int probe_object_visit(const struct probe_object *object, probe_object_visitor visit, void *context);
+
+/* True if their programs are the same, instruction for instruction; else *differs is the name of one. */
+bool probe_object_is_same(const struct probe_object *left, const struct probe_object *right,
+			  const char **differs);
+
+/* Filters and flags of a capture that is not in force yet: the generation is 0 then. 0 or -errno (said). */
+int probe_object_configure(struct probe_object *object, uint64_t minimum_ns, uint32_t flags);
+
+/* The links by which threads are followed, -1 where there is none; their number and names are fixed. */
+#define PROBE_FOLLOWERS 4
+const char *probe_object_follower(const struct probe_object *object, size_t index, int *fd);
+
+/* From this moment on only hits of links whose cookies have this generation count; 0: none. 0 or -errno
+ * (said). */
+int probe_object_set_generation(struct probe_object *object, uint32_t generation);
 
 /* Attaches the programs that follow exit, exec, rename and fork of threads, unless they are. 0 or -errno
  * (said). */
 int probe_object_follow_threads(struct probe_object *object);
+/* The forks and execs of this process are told from now on. 0 or -errno (said). */
+int probe_object_add_target(struct probe_object *object, pid_t pid);
 void probe_object_unfollow_threads(struct probe_object *object);
-
-/* From this moment on no hit counts, at whatever link: the capture is over. 0 or -errno (said). */
-int probe_object_silence(struct probe_object *object);
 
 int probe_object_program(const struct probe_object *object, enum probe_program program); /* fd */
 int probe_object_map(const struct probe_object *object, const char *name);		 /* fd or -ENOENT */

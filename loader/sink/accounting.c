@@ -17,7 +17,8 @@ const struct accounting_term accounting_terms[] = {
 	TERM(entries),	    TERM(returns),  TERM(completed),  TERM(discarded),	   TERM(duplicates),
 	TERM(orphans),	    TERM(too_deep), TERM(unfinished), TERM(unwound),	   TERM(not_a_call),
 	TERM(not_a_return), TERM(map_full), TERM(chain_full), TERM(below_minimum), TERM(ring_lost),
-	TERM(handoff_lost), TERM(filtered), TERM(opened),     {NULL, 0},
+	TERM(handoff_lost), TERM(filtered), TERM(opened),     TERM(instants),	   TERM(expired),
+	{NULL, 0},
 };
 
 static_assert(sizeof(accounting_terms) / sizeof(accounting_terms[0]) - 1 ==
@@ -62,7 +63,8 @@ static void line_add_verdict(struct line *line, const struct accounting_total *t
 	char *reason;
 
 	if (total->balanced) {
-		line_add(line, "; balanced");
+		line_add(line, total->open ? "; the capture goes on, and its account comes with its end"
+					   : "; balanced");
 		return;
 	}
 	reason = escape_text(total->imbalance);
@@ -81,7 +83,9 @@ static void line_add_hooked(struct line *line, const struct accounting_total *to
 		 total->in_file, sum->duplicates, sum->discarded, sum->orphans, sum->ring_lost, sum->too_deep,
 		 sum->unfinished);
 	line_add_rare(line, sum->unwound, "unwound");
+	line_add_rare(line, sum->instants, "entries alone");
 	line_add_rare(line, sum->handoff_lost, "lost in the hand-off");
+	line_add_rare(line, sum->expired, "before the window");
 	line_add_rare(line, sum->below_minimum, "below the minimum");
 	line_add_rare(line, sum->filtered, "filtered");
 	line_add_rare(line, sum->not_a_call, "entries that were no call");
@@ -93,7 +97,10 @@ static void line_add_hooked(struct line *line, const struct accounting_total *to
 
 static void line_add_manual(struct line *line, const struct accounting_total *total)
 {
-	line_add(line, "%" PRIu64 " manual events, %" PRIu64 " lost", total->segment_delivered, total->segment_lost);
+	line_add(line, "%" PRIu64 " manual events, %" PRIu64 " lost", total->segment_delivered,
+		 total->segment_lost);
+	line_add_rare(line, total->segment_handoff_lost, "lost in the hand-off");
+	line_add_rare(line, total->segment_expired, "before the window");
 	line_add_rare(line, total->segment_written_off, "written off");
 	line_add_rare(line, total->segment_holes, "holes");
 	line_add_rare(line, total->manual_unstopped, "scopes never stopped");

@@ -67,6 +67,53 @@ static int put_processes(struct perfetto_writer *writer)
 	return err;
 }
 
+/* A track has one name, its last: where that changed there is an instant. */
+static int put_process_names(struct perfetto_writer *writer, struct perfetto_event *event)
+{
+	const struct timeline *timeline = writer->timeline;
+	int err = 0;
+
+	for (size_t i = 1; i < timeline->process_change_count && !err; i++) {
+		const struct process_change *change = &timeline->process_changes[i];
+		uint32_t track;
+
+		if (change->process != change[-1].process)
+			continue;
+		err = perfetto_process_track(writer, timeline->processes[change->process].pid, &track);
+		if (!err)
+			err = perfetto_put_name(writer, event, change->time_ns, change->name, change->command,
+						track);
+	}
+	return err;
+}
+
+struct drawn_lanes {
+	struct perfetto_writer *writer;
+	struct perfetto_event *event;
+	struct perfetto_position **positions; /* of each lane that is not complete */
+};
+
+static int put_part(void *context, const struct lane_part *part)
+{
+	struct drawn_lanes *drawn = context;
+	size_t lane = (size_t)(part->lane - drawn->writer->timeline->lanes);
+
+	return perfetto_put_part(drawn->writer, drawn->event, part, &drawn->positions[lane]);
+}
+
+static int put_lanes(struct perfetto_writer *writer, struct perfetto_event *event)
+{
+	const struct timeline *timeline = writer->timeline;
+	struct drawn_lanes drawn = {writer, event,
+				    calloc(timeline->lane_count + 1, sizeof(*drawn.positions))};
+	int err = drawn.positions ? timeline_visit(timeline, put_part, &drawn) : -ENOMEM;
+
+	for (size_t i = 0; drawn.positions && i < timeline->lane_count; i++)
+		perfetto_position_destroy(drawn.positions[i]);
+	free(drawn.positions);
+	return err;
+}
+
 static int put_timeline(struct perfetto_writer *writer)
 {
 	const struct timeline *timeline = writer->timeline;
@@ -79,8 +126,10 @@ static int put_timeline(struct perfetto_writer *writer)
 		err = put_processes(writer);
 	if (!err)
 		err = perfetto_event_init(&event);
-	for (size_t i = 0; i < timeline->lane_count && !err; i++)
-		err = perfetto_put_lane(writer, &event, &timeline->lanes[i]);
+	if (!err)
+		err = put_process_names(writer, &event);
+	if (!err)
+		err = put_lanes(writer, &event);
 	if (!err)
 		err = perfetto_put_asyncs(writer, &event);
 	for (size_t i = 0; i < timeline->loss_count && !err; i++)

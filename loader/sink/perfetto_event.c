@@ -137,21 +137,21 @@ static void event_argument(struct perfetto_writer *writer, struct perfetto_event
 /* The arguments and flows of a scope, in the order in which they were given; the first and each one's next
  * are known. */
 int perfetto_event_marks(struct perfetto_writer *writer, struct perfetto_event *event,
-			 const struct lane *lane, uint32_t first, const uint32_t *next)
+			 const struct lane_part *part, uint32_t first, const uint32_t *next)
 {
 	size_t arguments = 0, flows = 0;
 
 	for (uint32_t i = first; i != PERFETTO_NO_MARK; i = next[i]) {
-		arguments += lane->marks[i].kind == MANUAL_ARGUMENT;
-		flows += lane->marks[i].kind == MANUAL_FLOW;
+		arguments += part->marks[i].kind == MANUAL_ARGUMENT;
+		flows += part->marks[i].kind == MANUAL_FLOW;
 	}
 	if (event_reserve(event, ANNOTATIONS + arguments, flows + 1))
 		return -ENOMEM;
 	for (uint32_t i = first; i != PERFETTO_NO_MARK; i = next[i]) {
-		if (lane->marks[i].kind == MANUAL_ARGUMENT)
-			event_argument(writer, event, &lane->marks[i]);
+		if (part->marks[i].kind == MANUAL_ARGUMENT)
+			event_argument(writer, event, &part->marks[i]);
 		else
-			event_flow(event, lane->pid, lane->marks[i].value);
+			event_flow(event, part->lane->pid, part->marks[i].value);
 	}
 	return 0;
 }
@@ -169,13 +169,8 @@ void perfetto_begin_event(struct perfetto_writer *writer, struct perfetto_event 
 	if (scope->flags)
 		perfetto_event_annotation(event, KEY_FLAGS)->string_value =
 			(char *)words_flags(scope->flags, flags);
-}
-
-int perfetto_put_end(struct perfetto_writer *writer, struct perfetto_event *event, const struct scope *scope,
-		     uint32_t track)
-{
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END, scope->end_ns, track);
-	return perfetto_put_packet(writer, &event->packet);
+	if (scope->start_tid)
+		perfetto_event_uint(event, KEY_START_TID, scope->start_tid);
 }
 
 static int put_counter(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane,
@@ -257,5 +252,16 @@ int perfetto_put_loss(struct perfetto_writer *writer, struct perfetto_event *eve
 	perfetto_event_uint(event, KEY_COUNT, loss->count);
 	perfetto_event_annotation(event, KEY_PLACE)->string_value = place;
 	perfetto_event_uint(event, KEY_LAST_NS, loss->last_ns);
+	return perfetto_put_packet(writer, &event->packet);
+}
+
+int perfetto_put_name(struct perfetto_writer *writer, struct perfetto_event *event, uint64_t time_ns,
+		      uint32_t name, uint32_t command, uint32_t track)
+{
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, time_ns, track);
+	perfetto_event_category(event, CATEGORY_NAME);
+	perfetto_event_name(writer, event, name);
+	if (command)
+		perfetto_event_annotation(event, KEY_COMMAND)->string_value = writer->names[command];
 	return perfetto_put_packet(writer, &event->packet);
 }

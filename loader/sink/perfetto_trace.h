@@ -13,7 +13,9 @@
 #include "perfetto.pb-c.h"
 #include "timeline/timeline.h"
 
-#define PERFETTO_NO_MARK UINT32_MAX
+#define PERFETTO_NO_MARK     UINT32_MAX
+#define PERFETTO_SEQUENCE    1
+#define PERFETTO_BUFFER_FULL (256 * 1024) /* written out when so much is in it */
 
 /* Interned ids, given to these words in the first packet. */
 enum perfetto_category {
@@ -21,7 +23,8 @@ enum perfetto_category {
 	CATEGORY_MANUAL,
 	CATEGORY_LOST,
 	CATEGORY_ASYNC,
-	CATEGORIES = CATEGORY_ASYNC
+	CATEGORY_NAME,
+	CATEGORIES = CATEGORY_NAME
 };
 enum perfetto_key {
 	KEY_MODULE = 1,
@@ -32,7 +35,9 @@ enum perfetto_key {
 	KEY_PLACE,
 	KEY_LAST_NS,
 	KEY_ID,
-	KEYS = KEY_ID
+	KEY_START_TID,
+	KEY_COMMAND,
+	KEYS = KEY_COMMAND
 };
 
 /* The state of one export. */
@@ -103,9 +108,12 @@ void perfetto_event_uint(struct perfetto_event *event, enum perfetto_key key, ui
 void perfetto_begin_event(struct perfetto_writer *writer, struct perfetto_event *event,
 			  const struct scope *scope, uint32_t track, char *flags);
 int perfetto_event_marks(struct perfetto_writer *writer, struct perfetto_event *event,
-			 const struct lane *lane, uint32_t first, const uint32_t *next);
-int perfetto_put_end(struct perfetto_writer *writer, struct perfetto_event *event, const struct scope *scope,
-		     uint32_t track);
+			 const struct lane_part *part, uint32_t first, const uint32_t *next);
+
+/* The begin of a slice that is its scope alone, and whose name was sent; and, without a scope, any end. */
+bool perfetto_is_plain(const struct perfetto_writer *writer, const struct scope *scope);
+int perfetto_put_plain(struct perfetto_writer *writer, const struct scope *scope, uint64_t time_ns,
+		       uint32_t track);
 
 /* A mark on the lane's track, if it is not drawn elsewhere; and a loss. */
 int perfetto_put_mark(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane,
@@ -113,8 +121,16 @@ int perfetto_put_mark(struct perfetto_writer *writer, struct perfetto_event *eve
 int perfetto_put_loss(struct perfetto_writer *writer, struct perfetto_event *event,
 		      const struct loss_event *loss);
 
-/* A whole lane; all async slices. */
-int perfetto_put_lane(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane);
+/* From here on the thread or process of the track had this name (command 0: not told). */
+int perfetto_put_name(struct perfetto_writer *writer, struct perfetto_event *event, uint64_t time_ns,
+		      uint32_t name, uint32_t command, uint32_t track);
+
+/* A part of a lane, *at being where the export stands in it (NULL before the first part); all async slices.
+ */
+struct perfetto_position;
+int perfetto_put_part(struct perfetto_writer *writer, struct perfetto_event *event,
+		      const struct lane_part *part, struct perfetto_position **at);
+void perfetto_position_destroy(struct perfetto_position *at); /* takes NULL */
 int perfetto_put_asyncs(struct perfetto_writer *writer, struct perfetto_event *event);
 
 #endif

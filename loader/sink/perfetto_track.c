@@ -8,11 +8,9 @@
 
 #include "base/vec.h"
 
-#define SEQUENCE    1
-#define BUFFER_FULL (256 * 1024) /* written out when so much is in it */
-
-static char *const category_names[] = {"hooked", "manual", "lost", "async"};
-static char *const key_names[] = {"module", "flags", "kind", "value", "count", "place", "last_ns", "id"};
+static char *const category_names[] = {"hooked", "manual", "lost", "async", "name"};
+static char *const key_names[] = {"module", "flags",   "kind", "value",	    "count",
+				  "place",  "last_ns", "id",   "start_tid", "command"};
 
 int perfetto_flush(struct perfetto_writer *writer)
 {
@@ -29,7 +27,7 @@ int perfetto_put_packet(struct perfetto_writer *writer, Perfetto__TracePacket *p
 	uint8_t *end;
 
 	packet->has_trusted_packet_sequence_id = 1;
-	packet->trusted_packet_sequence_id = SEQUENCE;
+	packet->trusted_packet_sequence_id = PERFETTO_SEQUENCE;
 	size = perfetto__trace_packet__get_packed_size(packet);
 	if (vec_reserve((void **)&writer->buffer, &writer->capacity, writer->used + size + 16, 1))
 		return -ENOMEM;
@@ -40,7 +38,7 @@ int perfetto_put_packet(struct perfetto_writer *writer, Perfetto__TracePacket *p
 	*end++ = (uint8_t)length;
 	end += perfetto__trace_packet__pack(packet, end);
 	writer->used = (size_t)(end - writer->buffer);
-	return writer->used >= BUFFER_FULL ? perfetto_flush(writer) : 0;
+	return writer->used >= PERFETTO_BUFFER_FULL ? perfetto_flush(writer) : 0;
 }
 
 /* The first packet: a clean state, the clock of all times that follow, the words that events refer to. */
@@ -133,11 +131,13 @@ int perfetto_process_track(struct perfetto_writer *writer, uint32_t pid, uint32_
 {
 	Perfetto__TrackDescriptor track = PERFETTO__TRACK_DESCRIPTOR__INIT;
 	Perfetto__ProcessDescriptor process = PERFETTO__PROCESS_DESCRIPTOR__INIT;
+	char parent[32], *labels[] = {parent};
 	uint32_t index;
 	int err;
 
 	if (hash_map_get(&writer->processes, pid, uuid))
 		return 0;
+	process.process_labels = labels;
 	process.has_pid = 1;
 	process.pid = (int32_t)pid;
 	if (hash_map_get(&writer->named, pid, &index)) {
@@ -146,6 +146,10 @@ int perfetto_process_track(struct perfetto_writer *writer, uint32_t pid, uint32_
 		process.process_name = writer->names[info->name];
 		process.n_cmdline = info->command != 0;
 		process.cmdline = &writer->names[info->command];
+		if (info->parent) {
+			snprintf(parent, sizeof(parent), "child of %" PRIu32, info->parent);
+			process.n_process_labels = 1;
+		}
 	}
 	track.process = &process;
 	err = perfetto_put_track(writer, &track, 0, uuid);

@@ -66,20 +66,16 @@ static int compare(const void *left, const void *right, void *context)
 	return by_name ? by_name : a->kind - b->kind;
 }
 
-int report_functions(const struct timeline *timeline, const char *key, struct function_statistics **functions,
-		     size_t *count)
+int report_sort(const struct timeline *timeline, const char *key, struct function_statistics *functions,
+		size_t count)
 {
 	const struct sort_key *sort = find_key(key);
 	struct order order = {timeline, 0};
-	int err;
 
 	if (!sort)
 		return -EINVAL;
-	err = timeline_statistics(timeline, functions, count);
-	if (err)
-		return err;
 	order.offset = sort->offset;
-	if (*count)
-		qsort_r(*functions, *count, sizeof(**functions), compare, &order);
+	if (count)
+		qsort_r(functions, count, sizeof(*functions), compare, &order);
 	return 0;
 }

@@ -15,11 +15,11 @@
 bool report_sort_known(const char *key);
 
 /*
- * The statistics of all functions in the order of `key` (NULL: total): times and counts from the largest,
- * names from A; ties by name. malloc'ed, the caller frees. 0, -EINVAL for an unknown key, or -ENOMEM.
+ * Puts the functions in the order of `key` (NULL: total): times and counts from the largest, names from A;
+ * ties by name. 0, or -EINVAL for an unknown key.
  */
-int report_functions(const struct timeline *timeline, const char *key, struct function_statistics **functions,
-		     size_t *count);
+int report_sort(const struct timeline *timeline, const char *key, struct function_statistics *functions,
+		size_t count);
 
 /* Columns; longer names stand on a line of their own. */
 #define REPORT_WIDEST_NAME 48
@@ -29,7 +29,8 @@ int report_functions(const struct timeline *timeline, const char *key, struct fu
  * a table for each of which there are any; the JSON members "asyncs", "frames", "counters", "arguments",
  * "instants" are always there, each with a comma behind it. 0 or -ENOMEM.
  */
-int report_marks_text(const struct timeline *timeline, FILE *out, const struct sink_options *options);
-int report_marks_json(const struct timeline *timeline, FILE *out);
+int report_marks_text(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+		      const struct sink_options *options);
+int report_marks_json(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out);
 
 #endif

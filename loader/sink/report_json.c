@@ -15,14 +15,21 @@ static void put_member(FILE *out, const char *key, uint64_t value)
 	fprintf(out, ",\"%s\":%" PRIu64, key, value);
 }
 
-/* The terms of a hooked function; `unfinished` is there already, from the scopes themselves. */
+/* Terms that each function has already, from the scopes themselves. */
+static bool is_told(const char *term)
+{
+	return strcmp(term, "unfinished") == 0 || strcmp(term, "unwound") == 0 ||
+	       strcmp(term, "instants") == 0;
+}
+
+/* The other terms of a hooked function. */
 static void put_function_accounting(FILE *out, const struct function_entry *entry)
 {
 	for (const struct accounting_term *term = accounting_terms; term->name; term++) {
-		if (strcmp(term->name, "unfinished") != 0)
+		if (!is_told(term->name))
 			put_member(out, term->name, accounting_value(&entry->accounting, term));
 	}
-	put_member(out, "in_file", entry->in_file);
+	put_member(out, "in_file", entry->in_file.completed);
 }
 
 static void put_function(const struct timeline *timeline, FILE *out,
@@ -35,6 +42,8 @@ static void put_function(const struct timeline *timeline, FILE *out,
 	fprintf(out, ",\"kind\":\"%s\"", words_kind(function->kind));
 	put_member(out, "calls", function->calls);
 	put_member(out, "unfinished", function->unfinished);
+	put_member(out, "unwound", function->unwound);
+	put_member(out, "instants", function->instants);
 	put_member(out, "total_ns", function->total_ns);
 	put_member(out, "self_ns", function->self_ns);
 	put_member(out, "min_ns", function->min_ns);
@@ -43,10 +52,25 @@ static void put_function(const struct timeline *timeline, FILE *out,
 	put_member(out, "p90_ns", function->p90_ns);
 	put_member(out, "p99_ns", function->p99_ns);
 	put_member(out, "max_ns", function->max_ns);
+	fprintf(out, ",\"exact\":%s", function->exact ? "true" : "false");
 	if (function->function < timeline->function_count &&
 	    timeline->functions[function->function].accounted)
 		put_function_accounting(out, &timeline->functions[function->function]);
 	putc('}', out);
+}
+
+/* Earlier names and the last one, where a thread had several. */
+static void put_names(const struct timeline *timeline, FILE *out, const struct lane *lane)
+{
+	if (lane->name_count < 2)
+		return;
+	fputs(",\"names\":[", out);
+	for (size_t i = 0; i < lane->name_count; i++) {
+		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i ? "," : "", lane->names[i].time_ns);
+		escape_json(out, timeline->names[lane->names[i].name]);
+		putc('}', out);
+	}
+	putc(']', out);
 }
 
 static void put_thread(const struct timeline *timeline, FILE *out, const struct lane *lane)
@@ -55,7 +79,70 @@ static void put_thread(const struct timeline *timeline, FILE *out, const struct 
 	escape_json(out, timeline->names[lane->name]);
 	put_member(out, "scopes", lane->scope_count);
 	put_member(out, "max_depth", lane->scope_count ? lane->max_depth : 0);
+	put_names(timeline, out, lane);
 	putc('}', out);
+}
+
+/* What the process was, one after another, where it changed: changes [first, end). */
+static void put_changes(const struct timeline *timeline, FILE *out, size_t first, size_t end)
+{
+	if (end - first < 2)
+		return;
+	fputs(",\"names\":[", out);
+	for (size_t i = first; i < end; i++) {
+		const struct process_change *change = &timeline->process_changes[i];
+
+		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i > first ? "," : "", change->time_ns);
+		escape_json(out, timeline->names[change->name]);
+		fputs(",\"command\":", out);
+		escape_json(out, timeline->names[change->command]);
+		putc('}', out);
+	}
+	putc(']', out);
+}
+
+static void put_processes(const struct timeline *timeline, FILE *out)
+{
+	size_t change = 0;
+
+	fputs("\"processes\":[", out);
+	for (size_t i = 0; i < timeline->process_count; i++) {
+		const struct process_info *process = &timeline->processes[i];
+		size_t first = change;
+
+		while (change < timeline->process_change_count &&
+		       timeline->process_changes[change].process == i)
+			change++;
+		fprintf(out,
+			"%s\n{\"pid\":%" PRIu32 ",\"parent\":%" PRIu32 ",\"start_ns\":%" PRIu64 ",\"name\":",
+			i ? "," : "", process->pid, process->parent, process->start_ns);
+		escape_json(out, timeline->names[process->name]);
+		fputs(",\"command\":", out);
+		escape_json(out, timeline->names[process->command]);
+		put_changes(timeline, out, first, change);
+		putc('}', out);
+	}
+	fputs("],\n", out);
+}
+
+static void put_losses(const struct timeline *timeline, FILE *out)
+{
+	char place[128];
+
+	fputs("\"losses\":[", out);
+	for (size_t i = 0; i < timeline->loss_count; i++) {
+		const struct loss_event *loss = &timeline->losses[i];
+
+		fprintf(out, "%s\n{\"first_ns\":%" PRIu64, i ? "," : "", loss->first_ns);
+		put_member(out, "last_ns", loss->last_ns);
+		put_member(out, "count", loss->count);
+		put_member(out, "pid", loss->pid);
+		fputs(",\"place\":", out);
+		words_loss(loss, place, sizeof(place));
+		escape_json(out, place);
+		putc('}', out);
+	}
+	fputs("],\n", out);
 }
 
 void report_accounting_json(const struct accounting_total *total, FILE *out)
@@ -68,6 +155,8 @@ void report_accounting_json(const struct accounting_total *total, FILE *out)
 	}
 	put_member(out, "in_file", total->in_file);
 	put_member(out, "segment_lost", total->segment_lost);
+	put_member(out, "segment_handoff_lost", total->segment_handoff_lost);
+	put_member(out, "segment_expired", total->segment_expired);
 	put_member(out, "written_off", total->segment_written_off);
 	put_member(out, "recursion_misses", total->recursion_misses);
 	put_member(out, "segment_delivered", total->segment_delivered);
@@ -75,19 +164,15 @@ void report_accounting_json(const struct accounting_total *total, FILE *out)
 	fprintf(out, ",\"balanced\":%s}", total->balanced ? "true" : "false");
 }
 
-int report_json(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int put_all(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
 {
-	struct function_statistics *functions;
-	size_t count;
-	int err = report_functions(timeline, options->sort, &functions, &count);
+	int err;
 
-	if (err)
-		return err;
 	errno = 0;
 	fputs("{\"functions\":[", out);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < summary->function_count; i++) {
 		fputs(i ? ",\n" : "\n", out);
-		put_function(timeline, out, &functions[i]);
+		put_function(timeline, out, &summary->functions[i]);
 	}
 	fputs("],\n\"threads\":[", out);
 	for (size_t i = 0; i < timeline->lane_count; i++) {
@@ -95,12 +180,25 @@ int report_json(const struct timeline *timeline, FILE *out, const struct sink_op
 		put_thread(timeline, out, &timeline->lanes[i]);
 	}
 	fputs("],\n", out);
-	err = report_marks_json(timeline, out);
+	put_processes(timeline, out);
+	put_losses(timeline, out);
+	err = report_marks_json(timeline, summary, out);
 	fputs("\"accounting\":", out);
 	report_accounting_json(&timeline->accounting, out);
 	fputs("}\n", out);
+	return err ? err : output_result(out);
+}
+
+int report_json(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+{
+	struct timeline_summary summary;
+	int err = timeline_summarise(timeline, &summary);
+
+	if (err)
+		return err;
+	err = report_sort(timeline, options->sort, summary.functions, summary.function_count);
 	if (!err)
-		err = output_result(out);
-	free(functions);
+		err = put_all(timeline, &summary, out);
+	timeline_summary_clear(&summary);
 	return err;
 }

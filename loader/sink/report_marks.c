@@ -153,24 +153,16 @@ static int text_worst(const struct timeline *timeline, FILE *out, const struct s
 	return finish_table(table, out, options, err, rows);
 }
 
-static int text_frames(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int text_frames(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+		       const struct sink_options *options)
 {
-	struct frame_statistics *frames;
-	struct table *table;
-	size_t count;
-	int err = timeline_frames(timeline, &frames, &count);
+	struct table *table = table_create(frame_columns, COLUMNS(frame_columns));
+	int err = table ? 0 : -ENOMEM;
 
-	if (err)
-		return err;
-	table = table_create(frame_columns, COLUMNS(frame_columns));
-	err = table ? 0 : -ENOMEM;
-	for (size_t i = 0; i < count && !err; i++)
-		err = add_frames(table, timeline, &frames[i], options->unit);
-	err = finish_table(table, out, options, err, count);
-	if (!err)
-		err = text_worst(timeline, out, options, frames, count);
-	free(frames);
-	return err;
+	for (size_t i = 0; i < summary->frame_count && !err; i++)
+		err = add_frames(table, timeline, &summary->frames[i], options->unit);
+	err = finish_table(table, out, options, err, summary->frame_count);
+	return err ? err : text_worst(timeline, out, options, summary->frames, summary->frame_count);
 }
 
 static const char *kind_of(const struct number_statistics *one)
@@ -210,30 +202,25 @@ static int add_number(struct table *table, const struct timeline *timeline,
 	return err ? err : cell_name(table, timeline->names[one->scope]);
 }
 
-static int text_numbers(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int text_numbers(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+			const struct sink_options *options)
 {
-	struct number_statistics *numbers;
-	struct table *table;
-	size_t count;
-	int err = timeline_numbers(timeline, &numbers, &count);
+	struct table *table = table_create(number_columns, COLUMNS(number_columns));
+	int err = table ? 0 : -ENOMEM;
 
-	if (err)
-		return err;
-	table = table_create(number_columns, COLUMNS(number_columns));
-	err = table ? 0 : -ENOMEM;
-	for (size_t i = 0; i < count && !err; i++)
-		err = add_number(table, timeline, &numbers[i]);
-	free(numbers);
-	return finish_table(table, out, options, err, count);
+	for (size_t i = 0; i < summary->number_count && !err; i++)
+		err = add_number(table, timeline, &summary->numbers[i]);
+	return finish_table(table, out, options, err, summary->number_count);
 }
 
-int report_marks_text(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+int report_marks_text(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+		      const struct sink_options *options)
 {
-	int err = text_frames(timeline, out, options);
+	int err = text_frames(timeline, summary, out, options);
 
 	if (!err)
 		err = text_asyncs(timeline, out, options);
-	return err ? err : text_numbers(timeline, out, options);
+	return err ? err : text_numbers(timeline, summary, out, options);
 }
 
 /* ---- JSON ---- */
@@ -248,9 +235,9 @@ static void put_durations(FILE *out, const struct duration_statistics *durations
 {
 	fprintf(out,
 		",\"total_ns\":%" PRIu64 ",\"min_ns\":%" PRIu64 ",\"mean_ns\":%" PRIu64 ",\"p50_ns\":%" PRIu64
-		",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64,
+		",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64 ",\"exact\":%s",
 		durations->total_ns, durations->min_ns, durations->mean_ns, durations->p50_ns,
-		durations->p90_ns, durations->p99_ns, durations->max_ns);
+		durations->p90_ns, durations->p99_ns, durations->max_ns, durations->exact ? "true" : "false");
 }
 
 static int json_asyncs(const struct timeline *timeline, FILE *out)
@@ -288,30 +275,23 @@ static void put_worst(FILE *out, const struct frame_statistics *frames)
 	fputs("]}", out);
 }
 
-static int json_frames(const struct timeline *timeline, FILE *out)
+static void json_frames(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
 {
-	struct frame_statistics *frames;
-	size_t count;
-	int err = timeline_frames(timeline, &frames, &count);
-
-	if (err)
-		return err;
 	fputs("\"frames\":[", out);
-	for (size_t i = 0; i < count; i++) {
-		const struct lane *lane = &timeline->lanes[frames[i].lane];
+	for (size_t i = 0; i < summary->frame_count; i++) {
+		const struct frame_statistics *one = &summary->frames[i];
+		const struct lane *lane = &timeline->lanes[one->lane];
 
 		fputs(i ? ",\n{" : "\n{", out);
-		put_name(out, timeline, "name", frames[i].name);
+		put_name(out, timeline, "name", one->name);
 		fprintf(out,
 			",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"marks\":%" PRIu64 ",\"frames\":%" PRIu64
 			",\"lost\":%" PRIu64,
-			lane->pid, lane->tid, frames[i].marks, frames[i].frames.count, frames[i].lost);
-		put_durations(out, &frames[i].frames);
-		put_worst(out, &frames[i]);
+			lane->pid, lane->tid, one->marks, one->frames.count, one->lost);
+		put_durations(out, &one->frames);
+		put_worst(out, one);
 	}
 	fputs("],\n", out);
-	free(frames);
-	return 0;
 }
 
 /* JSON has no word for infinity or what is not a number. */
@@ -360,26 +340,14 @@ static void put_numbers(const struct timeline *timeline, FILE *out, const char *
 	fputs("],\n", out);
 }
 
-static int json_numbers(const struct timeline *timeline, FILE *out)
+int report_marks_json(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
 {
-	struct number_statistics *numbers;
-	size_t count;
-	int err = timeline_numbers(timeline, &numbers, &count);
+	int err;
 
-	if (err)
-		return err;
-	put_numbers(timeline, out, "counters", MANUAL_COUNTER_INT, numbers, count);
-	put_numbers(timeline, out, "arguments", MANUAL_ARGUMENT, numbers, count);
-	put_numbers(timeline, out, "instants", MANUAL_INSTANT, numbers, count);
-	free(numbers);
-	return 0;
-}
-
-int report_marks_json(const struct timeline *timeline, FILE *out)
-{
-	int err = json_frames(timeline, out);
-
-	if (!err)
-		err = json_asyncs(timeline, out);
-	return err ? err : json_numbers(timeline, out);
+	json_frames(timeline, summary, out);
+	err = json_asyncs(timeline, out);
+	put_numbers(timeline, out, "counters", MANUAL_COUNTER_INT, summary->numbers, summary->number_count);
+	put_numbers(timeline, out, "arguments", MANUAL_ARGUMENT, summary->numbers, summary->number_count);
+	put_numbers(timeline, out, "instants", MANUAL_INSTANT, summary->numbers, summary->number_count);
+	return err;
 }

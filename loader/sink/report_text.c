@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sink/cell.h"
 #include "sink/output.h"
@@ -11,17 +12,15 @@
 
 #define LOSSES_SHOWN 20
 
-static const struct table_column function_columns[] = {
-	{"NAME", false}, {"KIND", false}, {"CALLS", true}, {"TOTAL", true}, {"SELF", true},    {"MEAN", true},
-	{"P50", true},	 {"P90", true},	  {"P99", true},   {"MAX", true},   {"MODULE", false},
-};
+static const struct table_column name_columns[] = {{"NAME", false}, {"KIND", false}, {"CALLS", true}};
 
-/* The same, for a capture in which some call never ended: the times of such calls are only known to be at
- * least so long. */
-static const struct table_column unfinished_columns[] = {
-	{"NAME", false}, {"KIND", false}, {"CALLS", true}, {"UNFINISHED", true},
-	{"TOTAL", true}, {"SELF", true},  {"MEAN", true},  {"P50", true},
-	{"P90", true},	 {"P99", true},	  {"MAX", true},   {"MODULE", false},
+/* Shown where a capture has such calls. */
+static const struct table_column unfinished_column = {"UNFINISHED", true};
+static const struct table_column unwound_column = {"UNWOUND", true};
+
+static const struct table_column time_columns[] = {
+	{"TOTAL", true}, {"SELF", true}, {"MEAN", true}, {"P50", true},
+	{"P90", true},	 {"P99", true},	 {"MAX", true},	 {"MODULE", false},
 };
 
 static const struct table_column thread_columns[] = {
@@ -37,54 +36,85 @@ static const struct table_column loss_columns[] = {
 
 #define COLUMNS(array) (sizeof(array) / sizeof((array)[0]))
 
-static int add_function(struct table *table, const struct timeline *timeline,
-			const struct function_statistics *function, enum time_unit unit,
-			bool shows_unfinished)
+/* The columns of a table of functions, and which it has of those that are not always there. */
+struct function_columns {
+	struct table_column columns[COLUMNS(name_columns) + 2 + COLUMNS(time_columns)];
+	size_t count;
+	bool unfinished;
+	bool unwound;
+};
+
+static void choose_columns(struct function_columns *shown, const struct function_statistics *functions,
+			   size_t count)
+{
+	memset(shown, 0, sizeof(*shown));
+	for (size_t i = 0; i < count; i++) {
+		shown->unfinished = shown->unfinished || functions[i].unfinished;
+		shown->unwound = shown->unwound || functions[i].unwound;
+	}
+	memcpy(shown->columns, name_columns, sizeof(name_columns));
+	shown->count = COLUMNS(name_columns);
+	if (shown->unfinished)
+		shown->columns[shown->count++] = unfinished_column;
+	if (shown->unwound)
+		shown->columns[shown->count++] = unwound_column;
+	memcpy(&shown->columns[shown->count], time_columns, sizeof(time_columns));
+	shown->count += COLUMNS(time_columns);
+}
+
+/* The times of a call that did not end by itself are only known to be at least, or at most, so long. */
+static int add_times(struct table *table, const struct function_statistics *function, enum time_unit unit)
 {
 	const uint64_t sums[] = {function->total_ns, function->self_ns};
 	const uint64_t finished[] = {function->mean_ns, function->p50_ns, function->p90_ns, function->p99_ns,
 				     function->max_ns};
+	bool timed = function->calls > function->instants;
+	bool known = function->calls > function->unfinished + function->unwound + function->instants;
+	int err = 0;
+
+	for (size_t i = 0; i < COLUMNS(sums) && !err; i++)
+		err = timed ? cell_time(table, sums[i], unit) : table_cell(table, "-");
+	for (size_t i = 0; i < COLUMNS(finished) && !err; i++)
+		err = known ? cell_time(table, finished[i], unit) : table_cell(table, "-");
+	return err;
+}
+
+static int add_function(struct table *table, const struct timeline *timeline,
+			const struct function_statistics *function, enum time_unit unit,
+			const struct function_columns *shown)
+{
 	int err = cell_name(table, timeline->names[function->name]);
 
 	if (!err)
 		err = table_cell(table, "%s", words_kind(function->kind));
 	if (!err)
 		err = table_cell(table, "%" PRIu64, function->calls);
-	if (!err && shows_unfinished)
+	if (!err && shown->unfinished)
 		err = table_cell(table, "%" PRIu64, function->unfinished);
-	for (size_t i = 0; i < COLUMNS(sums) && !err; i++)
-		err = function->calls ? cell_time(table, sums[i], unit) : table_cell(table, "-");
-	for (size_t i = 0; i < COLUMNS(finished) && !err; i++) {
-		bool known = function->calls > function->unfinished;
-
-		err = known ? cell_time(table, finished[i], unit) : table_cell(table, "-");
-	}
+	if (!err && shown->unwound)
+		err = table_cell(table, "%" PRIu64, function->unwound);
+	if (!err)
+		err = add_times(table, function, unit);
 	return err ? err : cell_name(table, timeline->names[function->module]);
 }
 
-static int print_functions(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int print_functions(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+			   const struct sink_options *options)
 {
-	struct function_statistics *functions;
+	struct function_columns shown;
 	struct table *table;
-	bool unfinished = false;
-	size_t count;
-	int err = report_functions(timeline, options->sort, &functions, &count);
+	int err;
 
-	if (err)
-		return err;
-	for (size_t i = 0; i < count; i++)
-		unfinished = unfinished || functions[i].unfinished;
-	table = unfinished ? table_create(unfinished_columns, COLUMNS(unfinished_columns))
-			   : table_create(function_columns, COLUMNS(function_columns));
+	choose_columns(&shown, summary->functions, summary->function_count);
+	table = table_create(shown.columns, shown.count);
 	err = table ? 0 : -ENOMEM;
-	for (size_t i = 0; i < count && !err; i++)
-		err = add_function(table, timeline, &functions[i], options->unit, unfinished);
-	if (!err && count)
+	for (size_t i = 0; i < summary->function_count && !err; i++)
+		err = add_function(table, timeline, &summary->functions[i], options->unit, &shown);
+	if (!err && summary->function_count)
 		table_print(table, out, REPORT_WIDEST_NAME, options->colour);
 	else if (!err)
 		fputs("no scopes\n", out);
 	table_destroy(table);
-	free(functions);
 	return err;
 }
 
@@ -177,26 +207,43 @@ static void print_end(const struct timeline *timeline, FILE *out, const struct s
 	if (timeline->truncated)
 		fprintf(out,
 			"The file was cut short: it is read up to its last whole chunk, at byte %" PRIu64
-			".\n",
-			timeline->truncated_at);
+			"; %" PRIu64
+			" bytes behind that are no whole chunk. What came later than %.6f s is missing.\n",
+			timeline->truncated_at, timeline->truncated_rest,
+			(double)(timeline->end_ns - timeline->start_ns) / 1e9);
 	accounting_line(total, line, sizeof(line));
 	fprintf(out, "%s%s%s\n", red ? "\033[1;31m" : "", line, red ? "\033[0m" : "");
 }
 
-int report_text(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int print_all(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
+		     const struct sink_options *options)
 {
 	int err;
 
 	errno = 0;
-	err = print_functions(timeline, out, options);
+	err = print_functions(timeline, summary, out, options);
 	if (!err)
 		err = print_threads(timeline, out, options);
 	if (!err)
-		err = report_marks_text(timeline, out, options);
+		err = report_marks_text(timeline, summary, out, options);
 	if (!err)
 		err = print_losses(timeline, out, options);
 	if (err)
 		return err;
 	print_end(timeline, out, options);
 	return output_result(out);
+}
+
+int report_text(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+{
+	struct timeline_summary summary;
+	int err = timeline_summarise(timeline, &summary);
+
+	if (err)
+		return err;
+	err = report_sort(timeline, options->sort, summary.functions, summary.function_count);
+	if (!err)
+		err = print_all(timeline, &summary, out, options);
+	timeline_summary_clear(&summary);
+	return err;
 }

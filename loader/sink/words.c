@@ -12,6 +12,8 @@ static const struct {
 	{SCOPE_FLAG_UNWOUND, "unwound"},
 	{SCOPE_FLAG_CUT, "cut"},
 	{SCOPE_FLAG_LOST, "lost"},
+	{SCOPE_FLAG_MIGRATED, "migrated"},
+	{SCOPE_FLAG_INSTANT, "instant"},
 };
 
 const char *words_kind(unsigned kind)

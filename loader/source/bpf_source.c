@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,12 +17,13 @@
 #include "source/bpf_ring.h"
 
 #define BATCH		    1024
+#define NOT_A_SCOPE	    UINT16_MAX
 #define LAST_RECORD_WAIT_NS 1000000000ull /* for a program that was preempted between reserve and submit */
 
 struct bpf_source {
 	struct source base;
 	struct bpf_source_maps maps;
-	struct bpf_source_forks forks;
+	struct bpf_source_lifecycle lifecycle;
 	struct bpf_ring ring;
 	size_t function_count;
 	int cpu_count;
@@ -67,6 +69,19 @@ static int say_damaged(const char *what, unsigned long long value)
 	return -EBADMSG;
 }
 
+static uint16_t scope_flags(const struct scope_event *record)
+{
+	uint16_t flags = record->start_tid == record->tid ? 0 : SCOPE_FLAG_MIGRATED;
+
+	if (record->header.flags & EVENT_FLAG_UNFINISHED)
+		flags |= SCOPE_FLAG_UNFINISHED;
+	if (record->header.flags & EVENT_FLAG_UNWOUND)
+		flags |= SCOPE_FLAG_UNWOUND;
+	if (record->header.flags & EVENT_FLAG_INSTANT)
+		flags |= SCOPE_FLAG_INSTANT;
+	return flags;
+}
+
 static int take_scope(struct bpf_source *source, struct event_output *output,
 		      const struct scope_event *record)
 {
@@ -84,8 +99,11 @@ static int take_scope(struct bpf_source *source, struct event_output *output,
 		.tid = record->tid,
 		.function = record->function,
 		.cpu = (uint16_t)record->header.cpu,
-		.flags = record->header.flags & EVENT_FLAG_UNFINISHED ? SCOPE_FLAG_UNFINISHED : 0,
+		.flags = scope_flags(record),
+		.position = (uint32_t)(source->ring.position / 8),
 	};
+	if (scope->flags & SCOPE_FLAG_MIGRATED)
+		scope->start_tid = record->start_tid;
 	if (++source->batched < BATCH)
 		return 0;
 	return flush(source, output);
@@ -117,8 +135,11 @@ static uint32_t thread_change(uint16_t type)
 	}
 }
 
-static int take_thread(struct event_output *output, const struct thread_record *record)
+static int take_thread(struct bpf_source *source, struct event_output *output,
+		       const struct thread_record *record)
 {
+	const struct bpf_source_lifecycle *life = &source->lifecycle;
+	size_t length = strnlen(record->comm, sizeof(record->comm));
 	struct thread_info thread = {
 		.start_ns = record->thread_start_ns,
 		.time_ns = record->time_ns,
@@ -126,17 +147,25 @@ static int take_thread(struct event_output *output, const struct thread_record *
 		.tid = record->tid,
 		.change = thread_change(record->header.type),
 	};
-	int err = output->string(output, record->comm, strnlen(record->comm, sizeof(record->comm)),
-				 &thread.name);
+	char comm[sizeof(record->comm) + 1];
+	int err = output->string(output, record->comm, length, &thread.name);
 
-	return err ? err : output->thread(output, &thread);
+	if (!err)
+		err = output->thread(output, &thread);
+	if (!err && record->header.type == EVENT_EXEC && life->execed) {
+		snprintf(comm, sizeof(comm), "%.*s", (int)length, record->comm);
+		life->execed(life->context, record->tgid, record->former, comm, record->time_ns);
+	}
+	return err;
 }
 
 /* The child is not traced: it is no lane. */
 static int take_fork(const struct bpf_source *source, const struct thread_record *record)
 {
-	if (source->forks.told)
-		source->forks.told(source->forks.context, record->tgid, record->parent, record->time_ns);
+	const struct bpf_source_lifecycle *life = &source->lifecycle;
+
+	if (life->forked)
+		life->forked(life->context, record->tgid, record->former, record->time_ns);
 	return 0;
 }
 
@@ -178,7 +207,7 @@ static int take_record(struct bpf_source *source, struct event_output *output, c
 	case EVENT_FORK:
 		return take_fork(source, record);
 	default:
-		return take_thread(output, record);
+		return take_thread(source, output, record);
 	}
 }
 
@@ -198,6 +227,8 @@ static ssize_t drain(struct source *base, struct event_output *output)
 	uint32_t length;
 	int err = 0;
 
+	if (output->span && end > source->ring.position)
+		output->span(output, source->ring.position, end);
 	while ((state = bpf_ring_next(&source->ring, end, &record, &length)) == BPF_RING_RECORD) {
 		err = take_record(source, output, record, length);
 		if (err)
@@ -248,7 +279,7 @@ static bool gone(struct source *base)
 
 /* ---- the end: losses that no record told -------------------------------------------------------------- */
 
-static int put_pending_losses(struct bpf_source *source, struct event_output *output, uint64_t now)
+static int put_pending_losses(struct bpf_source *source, struct event_output *output)
 {
 	struct pending_loss *pending = calloc((size_t)source->cpu_count, sizeof(*pending));
 	uint64_t thread_records = 0;
@@ -260,7 +291,7 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 	for (int cpu = 0; !err && cpu < source->cpu_count; cpu++) {
 		struct loss_event loss = {
 			.first_ns = pending[cpu].first_ns,
-			.last_ns = now,
+			.last_ns = pending[cpu].last_ns,
 			.count = pending[cpu].count,
 			.place = LOSS_KERNEL_RING,
 			.index = (uint16_t)cpu,
@@ -347,39 +378,70 @@ static int by_thread_and_depth(const void *left, const void *right)
 	return (a->key.sp > b->key.sp) - (a->key.sp < b->key.sp);
 }
 
-/* The frames of one slot, innermost first. `latest_above`: the latest hit of the thread further out. */
+/*
+ * What became of a frame that no return has ended by now. `latest_above`: the latest hit of the thread
+ * further out, after which what began before it can no longer be running.
+ */
+static uint16_t judge_open_frame(const struct open_slot *slot, const struct open_frame *frame, bool was_left,
+				 uint64_t latest_above, struct function_accounting *account, uint64_t *end_ns)
+{
+	if (was_left) { /* by a jump, and nothing hooked has returned for it */
+		*end_ns = slot->tail_ns;
+		account->completed++;
+		account->returns++;
+		return 0;
+	}
+	if (slot->state & OPEN_SLOT_ENDED)
+		*end_ns = slot->last_ns;
+	else if (frame->start_ns < latest_above) {
+		bool is_unwound = frame->flags & OPEN_FRAME_BY_EXIT;
+
+		account->unwound += is_unwound;
+		account->discarded += !is_unwound;
+		return is_unwound ? SCOPE_FLAG_UNWOUND : NOT_A_SCOPE;
+	}
+	account->unfinished++;
+	return SCOPE_FLAG_UNFINISHED;
+}
+
+/* Where stacks migrate the key is the process's, and what is known is the thread that entered, if that. */
+static uint32_t open_tid(const struct open_entry *entry, const struct open_frame *frame)
+{
+	if (!entry->key.of_process)
+		return entry->key.tid;
+	return frame->flags & OPEN_FRAME_BY_EXIT ? frame->detail : entry->slot.tgid;
+}
+
+/* The frames of one slot, innermost first. */
 static int put_open_slot(struct bpf_source *source, struct event_output *output,
 			 const struct open_entry *entry, uint64_t latest_above, uint64_t now)
 {
 	const struct open_slot *slot = &entry->slot;
-	bool ended = slot->state & OPEN_SLOT_ENDED;
 	uint32_t length = slot->chain_length < MAX_CHAIN ? slot->chain_length : MAX_CHAIN;
+	bool was_left = slot->tail_ns;
+	int err = 0;
 
-	while (length-- > 0) {
+	while (length-- > 0 && !err) {
 		const struct open_frame *frame = &slot->frames[length];
 		struct hooked_scope scope = {
 			.start_ns = frame->start_ns,
-			.end_ns = ended ? slot->last_ns : now,
+			.end_ns = now,
 			.sp = entry->key.sp,
 			.pid = slot->tgid,
-			.tid = entry->key.tid,
+			.tid = open_tid(entry, frame),
 			.function = frame->function,
-			.flags = SCOPE_FLAG_UNFINISHED,
 		};
-		int err;
 
 		if (frame->function >= source->function_count)
 			return say_damaged("an open call of a function that was not hooked", frame->function);
-		if (!ended && frame->start_ns < latest_above) {
-			source->accounts[frame->function].discarded++;
-			continue;
-		}
-		err = output->hooked(output, &scope, 1);
-		if (err)
-			return err;
-		source->accounts[frame->function].unfinished++;
+		/* One with a uretprobe is still waited for, and so are those that it was jumped to from. */
+		was_left = was_left && frame->flags & OPEN_FRAME_BY_EXIT;
+		scope.flags = judge_open_frame(slot, frame, was_left, latest_above,
+					       &source->accounts[frame->function], &scope.end_ns);
+		if (scope.flags != NOT_A_SCOPE)
+			err = output->hooked(output, &scope, 1);
 	}
-	return 0;
+	return err;
 }
 
 /* Time of the latest hit in the entries that lie further out than `index` in the same thread. */
@@ -390,6 +452,9 @@ static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
 
 		latest[i] = 0;
 		if (i + 1 == open->count || outer->key.tid != open->items[i].key.tid)
+			continue;
+		/* Stacks that migrate are many in one process: another one says nothing on this one. */
+		if (outer->key.of_process)
 			continue;
 		latest[i] = latest[i + 1];
 		/* What an ended thread left behind says nothing on a later thread of the same id. */
@@ -440,6 +505,9 @@ static void add_counters(struct function_accounting *account, const struct funct
 	account->chain_full += counters->chain_full;
 	account->below_minimum += counters->below_minimum;
 	account->ring_lost += counters->ring_lost;
+	account->unwound += counters->unwound;
+	account->duplicates += counters->duplicates;
+	account->instants += counters->instants;
 }
 
 static int read_counters(struct bpf_source *source)
@@ -466,10 +534,19 @@ static int finish(struct source *base, struct event_output *output)
 
 	memset(source->accounts, 0, source->function_count * sizeof(*source->accounts));
 	if (!err)
-		err = put_pending_losses(source, output, now);
+		err = put_pending_losses(source, output);
 	if (!err)
 		err = put_open_frames(source, output, now);
 	return err ? err : read_counters(source);
+}
+
+uint32_t bpf_source_ring_id(const struct source *base)
+{
+	struct bpf_map_info info = {0};
+	uint32_t length = sizeof(info);
+	int fd = ((const struct bpf_source *)base)->maps.events;
+
+	return bpf_map_get_info_by_fd(fd, &info, &length) ? 0 : info.id;
 }
 
 /* ---- making it ---------------------------------------------------------------------------------------- */
@@ -519,9 +596,9 @@ fail:
 	return NULL;
 }
 
-void bpf_source_tell_forks(struct source *base, const struct bpf_source_forks *forks)
+void bpf_source_tell_lifecycle(struct source *base, const struct bpf_source_lifecycle *lifecycle)
 {
-	of(base)->forks = *forks;
+	of(base)->lifecycle = *lifecycle;
 }
 
 size_t bpf_source_backlog(const struct source *base)

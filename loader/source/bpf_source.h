@@ -23,12 +23,22 @@ struct bpf_source_maps {
  */
 struct source *bpf_source_create(const struct bpf_source_maps *maps, size_t function_count);
 
-/* Told while draining (again, if a drain failed): a traced process has made another, which is not traced. */
-struct bpf_source_forks {
-	void (*told)(void *context, uint32_t child, uint32_t parent, uint64_t time_ns);
+/*
+ * What becomes of the traced processes, told while draining (again, if a drain failed), by the thread that
+ * drains; none must take long.
+ */
+struct bpf_source_lifecycle {
+	/* It has made another, which is not traced. */
+	void (*forked)(void *context, uint32_t child, uint32_t parent, uint64_t time_ns);
+	/* It runs another program now. `former`: tid, until then, of the thread that asked for it. */
+	void (*execed)(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns);
 	void *context;
 };
-void bpf_source_tell_forks(struct source *source, const struct bpf_source_forks *forks);
+void bpf_source_tell_lifecycle(struct source *source, const struct bpf_source_lifecycle *lifecycle);
+
+/* The id of the ring's map, which tells the capture from others on this boot; 0 if the kernel does not tell.
+ */
+uint32_t bpf_source_ring_id(const struct source *source);
 
 /* Bytes that wait in the ring: what a poller adapts its pace to. */
 size_t bpf_source_backlog(const struct source *source);

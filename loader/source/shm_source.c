@@ -25,6 +25,7 @@ static_assert((int)MANUAL_INSIDE_MAX == (int)SCOPE_RECORD_INSIDE_MAX,
 #define ANCHOR_NS	100000000ull
 #define ANCHOR_BRACKETS 9
 #define BATCH		1024
+#define LONGEST_HOLD_NS 1000000000ull
 /* Losses of one ring that follow each other are told as one, but at least so often. */
 #define LOSS_NS 100000000ull
 
@@ -57,6 +58,8 @@ struct shm_source {
 	struct manual_event batch[BATCH];
 	size_t batched;
 	struct held held; /* events whose names are not whole yet */
+	bool holds;	  /* what is taken counts as such with shm_source_commit */
+	uint64_t committed_ns;
 };
 
 static struct shm_source *of(const struct source *source)
@@ -167,6 +170,8 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 	}
 	if (value)
 		memcpy(&event.value, record->name + room, sizeof(event.value));
+	else if (record->kind == SCOPE_KIND_STOP)
+		event.value = scope_reader_claim(s->reader);
 	if (record->flags & SCOPE_RECORD_CONTINUED)
 		return held_begin(&s->held, &event, record->name, length);
 	if (length) {
@@ -289,21 +294,15 @@ static ssize_t drain_all(struct shm_source *s, struct event_output *output)
 	drained = scope_reader_drain(s->reader, &events, 0);
 	err = put_batch(s);
 	if (!err && s->gap_count)
-		err = put_gaps(s, false);
+		err = put_gaps(s, s->holds);
 	s->drained_ns = now;
 	return err ? err : (ssize_t)drained;
 }
 
 static ssize_t shm_drain(struct source *source, struct event_output *output)
 {
-	struct shm_source *s = of(source);
-	uint64_t now = io_now_ns();
-
-	if (now - s->renewed_ns >= RENEW_NS) {
-		scope_reader_capture(s->reader, CAPTURE_NS);
-		s->renewed_ns = now;
-	}
-	return drain_all(s, output);
+	shm_source_renew(source);
+	return drain_all(of(source), output);
 }
 
 /*
@@ -339,6 +338,11 @@ static int shm_finish(struct source *source, struct event_output *output)
 	if (!err)
 		err = tell_last_names(s, io_now_ns() + LAST_NAMES_NS);
 	return err ? err : put_anchors(s, io_now_ns());
+}
+
+void shm_source_stop(struct source *source)
+{
+	scope_reader_capture(of(source)->reader, 0);
 }
 
 static bool shm_gone(struct source *source)
@@ -471,9 +475,63 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	return &s->source;
 }
 
+void shm_source_renew(struct source *source)
+{
+	struct shm_source *s = of(source);
+	uint64_t now = io_now_ns();
+
+	if (now - s->renewed_ns < RENEW_NS)
+		return;
+	scope_reader_capture(s->reader, CAPTURE_NS);
+	s->renewed_ns = now;
+}
+
+bool shm_source_is_busy(pid_t pid)
+{
+	struct scope_reader *reader = scope_reader_open(pid);
+	bool busy = !reader && errno == EBUSY;
+
+	scope_reader_leave(reader);
+	return busy;
+}
+
+void shm_source_hold(struct source *source)
+{
+	of(source)->holds = true;
+	scope_reader_hold(of(source)->reader);
+}
+
+/* The position is behind an event whose name is not whole yet, so it waits; but not for a stopped writer. */
+void shm_source_commit(struct source *source)
+{
+	struct shm_source *s = of(source);
+	uint64_t now = io_now_ns();
+
+	if (s->held.count && now - s->committed_ns < LONGEST_HOLD_NS)
+		return;
+	s->committed_ns = now;
+	scope_reader_commit(s->reader);
+}
+
+void shm_source_leave(struct source *source)
+{
+	struct shm_source *s = of(source);
+
+	scope_reader_leave(s->reader);
+	s->reader = NULL;
+	shm_destroy(source);
+}
+
 uint32_t shm_source_clock(const struct source *source)
 {
 	return scope_reader_clock(of(source)->reader);
+}
+
+uint32_t shm_source_segment(const struct source *source)
+{
+	uint32_t inode = (uint32_t)scope_reader_inode(of(source)->reader);
+
+	return inode ? inode : 1;
 }
 
 uint32_t shm_source_slots(const struct source *source)

@@ -25,8 +25,29 @@ struct tid_translator {
  */
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator);
 
+/* Turns the capture off before finish() does: what is written until then is taken, and nothing after. */
+void shm_source_stop(struct source *source);
+
+/*
+ * From now on what is drained counts as taken only with shm_source_commit, which is for when it is safe: a
+ * later reader goes on from there. Before the first drain. shm_source_leave, in place of destroy, leaves the
+ * capture on for the next reader.
+ */
+void shm_source_hold(struct source *source);
+void shm_source_commit(struct source *source);
+void shm_source_leave(struct source *source);
+
+/* Keeps the capture on without draining: call it at least each second. */
+void shm_source_renew(struct source *source);
+
+/* True if another reader has the segment of this process just now. */
+bool shm_source_is_busy(pid_t pid);
+
 /* The clock of its records (enum clock_id). */
 uint32_t shm_source_clock(const struct source *source);
+
+/* What tells it from other segments of the process: never 0. */
+uint32_t shm_source_segment(const struct source *source);
 
 /* How many events each of its rings holds. */
 uint32_t shm_source_slots(const struct source *source);

@@ -37,7 +37,7 @@ static void judge(struct accounting_total *total, const char *name, const char *
 }
 
 void accounting_add_function(struct accounting_total *total, const struct function_accounting *t,
-			     uint64_t in_file, const char *name)
+			     struct scopes_in_file in_file, const char *name)
 {
 	/* All terms are uint64_t in a row, asserted by the size in event.h. */
 	const uint64_t *term = (const uint64_t *)t;
@@ -45,17 +45,22 @@ void accounting_add_function(struct accounting_total *total, const struct functi
 
 	for (size_t i = 0; i < sizeof(*t) / sizeof(*term); i++)
 		sum[i] += term[i];
-	total->in_file += in_file;
+	total->in_file += in_file.completed;
 	total->functions++;
 	judge(total, name, "entries", t->entries,
-	      "not_a_call + too_deep + filtered + map_full + chain_full + opened",
-	      t->not_a_call + t->too_deep + t->filtered + t->map_full + t->chain_full + t->opened);
+	      "not_a_call + too_deep + filtered + map_full + chain_full + opened + instants",
+	      t->not_a_call + t->too_deep + t->filtered + t->map_full + t->chain_full + t->opened +
+		      t->instants);
 	judge(total, name, "opened", t->opened, "completed + discarded + unwound + unfinished",
 	      t->completed + t->discarded + t->unwound + t->unfinished);
 	judge(total, name, "returns", t->returns, "completed + not_a_return + orphans",
 	      t->completed + t->not_a_return + t->orphans);
-	judge(total, name, "completed", t->completed, "below_minimum + ring_lost + handoff_lost + in_file",
-	      t->below_minimum + t->ring_lost + t->handoff_lost + in_file);
+	judge(total, name, t->unwound + t->instants ? "completed + unwound + instants" : "completed",
+	      t->completed + t->unwound + t->instants,
+	      t->expired ? "below_minimum + ring_lost + handoff_lost + expired + in_file"
+			 : "below_minimum + ring_lost + handoff_lost + in_file",
+	      t->below_minimum + t->ring_lost + t->handoff_lost + t->expired + in_file.completed +
+		      in_file.unwound + in_file.instants);
 }
 
 void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *s)
@@ -67,7 +72,12 @@ void accounting_add_segment(struct accounting_total *total, const struct segment
 	total->segment_holes += s->holes;
 	judge(total, "segment", "cursor", s->cursor, "delivered + lost + written_off + holes",
 	      s->delivered + s->lost + s->written_off + s->holes);
-	judge(total, "segment", "delivered", s->delivered, "events + continuations", s->events + s->continuations);
+	total->segment_handoff_lost += s->handoff_lost;
+	total->segment_expired += s->expired;
+	judge(total, "segment", "delivered", s->delivered,
+	      s->expired ? "events + continuations + handoff_lost + expired"
+			 : "events + continuations + handoff_lost",
+	      s->events + s->continuations + s->handoff_lost + s->expired);
 }
 
 void accounting_judge_events(struct accounting_total *total, uint64_t in_file)

@@ -12,16 +12,17 @@
 void accounting_begin(struct accounting_total *total);
 
 /*
- * Adds one function's terms and judges its identities (event.h). `in_file` is the number of its completed
- * scopes in the file, `name` is for the words that say what does not add up.
+ * Adds one function's terms and judges its identities (event.h). `in_file` are its scopes in the file, `name`
+ * is for the words that say what does not add up.
  */
 void accounting_add_function(struct accounting_total *total, const struct function_accounting *terms,
-			     uint64_t in_file, const char *name);
+			     struct scopes_in_file in_file, const char *name);
 
 /* Adds one segment's counts and judges its identities (event.h). */
 void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *counts);
 
-/* When all segments are added: judges that the file holds as many manual events as they say were put in it. */
+/* When all segments are added: judges that the file holds as many manual events as they say were put in it.
+ */
 void accounting_judge_events(struct accounting_total *total, uint64_t in_file);
 
 /* Marks the whole as unbalanced for this reason (printf-like), unless an earlier reason stands. */

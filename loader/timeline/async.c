@@ -6,54 +6,9 @@
 
 #include "timeline/durations.h"
 
-/* A begin or an end. */
-struct half {
-	uint64_t time_ns;
-	uint64_t id;
-	size_t order; /* as it was met: a lane's own order */
-	uint32_t pid;
-	uint32_t name;
-	bool begins;
-};
-
-static bool is_async(const struct mark *mark)
-{
-	return mark->kind == MANUAL_ASYNC_START || mark->kind == MANUAL_ASYNC_STOP;
-}
-
-static size_t count_halves(const struct timeline *timeline)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < timeline->lane_count; i++)
-		for (size_t j = 0; j < timeline->lanes[i].mark_count; j++)
-			count += is_async(&timeline->lanes[i].marks[j]);
-	return count;
-}
-
-static void collect_halves(const struct timeline *timeline, struct half *halves)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < timeline->lane_count; i++) {
-		const struct lane *lane = &timeline->lanes[i];
-
-		for (size_t j = 0; j < lane->mark_count; j++) {
-			const struct mark *mark = &lane->marks[j];
-
-			if (!is_async(mark))
-				continue;
-			halves[count] =
-				(struct half){mark->time_ns, mark->value, count,
-					      lane->pid,     mark->name,  mark->kind == MANUAL_ASYNC_START};
-			count++;
-		}
-	}
-}
-
 static int by_slice(const void *a, const void *b)
 {
-	const struct half *x = a, *y = b;
+	const struct async_half *x = a, *y = b;
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
@@ -66,7 +21,7 @@ static int by_slice(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static bool same_slice(const struct half *a, const struct half *b)
+static bool same_slice(const struct async_half *a, const struct async_half *b)
 {
 	return a->pid == b->pid && a->name == b->name && a->id == b->id;
 }
@@ -85,7 +40,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* The halves of one process, name and id, in order of time. Slices that are open are at the end of `open`. */
-static void pair_group(struct timeline *timeline, const struct half *halves, size_t count, size_t *open)
+static void pair_group(struct timeline *timeline, const struct async_half *halves, size_t count, size_t *open)
 {
 	size_t open_count = 0;
 
@@ -107,18 +62,17 @@ static void pair_group(struct timeline *timeline, const struct half *halves, siz
 	}
 }
 
-int async_pair(struct timeline *timeline)
+int async_pair(struct timeline *timeline, struct async_half *halves, size_t count)
 {
-	size_t count = count_halves(timeline);
-	struct half *halves = malloc((count + 1) * sizeof(*halves));
 	size_t *open = malloc((count + 1) * sizeof(*open));
-	int err = -ENOMEM;
 
 	timeline->asyncs = malloc((count + 1) * sizeof(*timeline->asyncs));
-	if (!halves || !open || !timeline->asyncs)
-		goto out;
-	collect_halves(timeline, halves);
-	qsort(halves, count, sizeof(*halves), by_slice);
+	if (!open || !timeline->asyncs) {
+		free(open);
+		return -ENOMEM;
+	}
+	if (count)
+		qsort(halves, count, sizeof(*halves), by_slice);
 	for (size_t first = 0, end; first < count; first = end) {
 		end = first + 1;
 		while (end < count && same_slice(&halves[first], &halves[end]))
@@ -126,43 +80,41 @@ int async_pair(struct timeline *timeline)
 		pair_group(timeline, halves + first, end - first, open);
 	}
 	qsort(timeline->asyncs, timeline->async_count, sizeof(*timeline->asyncs), by_start);
-	err = 0;
-out:
-	free(halves);
 	free(open);
-	return err;
+	return 0;
 }
 
 int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics, size_t *count)
 {
-	uint64_t *durations = malloc((timeline->async_count + 1) * sizeof(*durations));
+	struct durations durations = {0};
+	int err = 0;
 
 	*count = 0;
 	*statistics = calloc(timeline->async_count + 1, sizeof(**statistics));
-	if (!durations || !*statistics) {
-		free(durations);
-		free(*statistics);
-		*statistics = NULL;
+	if (!*statistics)
 		return -ENOMEM;
-	}
-	for (size_t first = 0, end; first < timeline->async_count; first = end) {
+	for (size_t first = 0, end; first < timeline->async_count && !err; first = end) {
 		struct async_statistics *one = &(*statistics)[(*count)++];
-		size_t finished = 0;
 
 		one->pid = timeline->asyncs[first].pid;
 		one->name = timeline->asyncs[first].name;
-		for (end = first; end < timeline->async_count && timeline->asyncs[end].pid == one->pid &&
-				  timeline->asyncs[end].name == one->name;
+		for (end = first;
+		     !err && end < timeline->async_count && timeline->asyncs[end].pid == one->pid &&
+		     timeline->asyncs[end].name == one->name;
 		     end++) {
 			const struct async_slice *slice = &timeline->asyncs[end];
 
 			if (slice->flags & SCOPE_FLAG_UNFINISHED)
 				one->unfinished++;
 			else
-				durations[finished++] = slice->end_ns - slice->start_ns;
+				err = durations_add(&durations, slice->end_ns - slice->start_ns);
 		}
-		statistics_of_durations(durations, finished, &one->finished);
+		durations_summary(&durations, &one->finished);
+		durations_clear(&durations);
 	}
-	free(durations);
-	return 0;
+	if (err) {
+		free(*statistics);
+		*statistics = NULL;
+	}
+	return err;
 }

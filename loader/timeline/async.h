@@ -6,12 +6,12 @@
 #ifndef SCOPETRACE_TIMELINE_ASYNC_H
 #define SCOPETRACE_TIMELINE_ASYNC_H
 
-#include "timeline/timeline.h"
+#include "timeline/capture_read.h"
 
 /*
- * Fills asyncs and async_orphans from the marks of the lanes, which are complete. Of slices of one process,
- * name and id that overlap, an end belongs to the one begun last. 0 or -ENOMEM.
+ * Fills asyncs and async_orphans from these halves, which are put in order. Of slices of one process, name
+ * and id that overlap, an end belongs to the one begun last. 0 or -ENOMEM.
  */
-int async_pair(struct timeline *timeline);
+int async_pair(struct timeline *timeline, struct async_half *halves, size_t count);
 
 #endif

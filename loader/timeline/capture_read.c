@@ -6,24 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "timeline/capture_event.h"
+#include "timeline/capture_index.h"
 #include "timeline/names.h"
 
-#define TIME_MAX    ((uint64_t)INT64_MAX)
-#define KNOWN_FLAGS (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_UNWOUND | SCOPE_FLAG_CUT | SCOPE_FLAG_LOST)
+#define COPY_AT_ONCE (256 * 1024)
+#define TIME_MAX     ((uint64_t)INT64_MAX)
 
 struct reader {
-	const char *path;
-	int fd;
-	uint64_t offset; /* of the chunk at hand */
-	struct chunk_header chunk;
-	unsigned char *payload; /* room for CAPTURE_CHUNK_MAX bytes */
-	size_t have;		/* bytes of it that could be read */
-	uint16_t minor;		/* of the file */
-	bool whole;		/* the footer was read */
+	struct chunk_file *file;
+	struct chunk chunk; /* at hand */
+	uint16_t minor;	    /* of the file */
 	struct footer_payload footer;
 	struct capture *capture;
 	struct timeline *timeline;
@@ -32,16 +31,7 @@ struct reader {
 /* The file does not hold what its format says. */
 static int damaged(const struct reader *reader, const char *what)
 {
-	log_error("the capture %s is damaged at byte %llu: %s; copy it again from where it was made, or "
-		  "record anew",
-		  reader->path, (unsigned long long)reader->offset, what);
-	return -EBADMSG;
-}
-
-static int refused(const struct reader *reader, const char *what)
-{
-	log_error("%s cannot be read as a capture: %s", reader->path, what);
-	return -EINVAL;
+	return chunk_damaged(reader->file, reader->chunk.offset, what);
 }
 
 /* ---- what each kind of record becomes ---- */
@@ -49,36 +39,6 @@ static int refused(const struct reader *reader, const char *what)
 static bool is_name(const struct reader *reader, uint32_t id)
 {
 	return id < reader->timeline->name_count;
-}
-
-static struct thread_events *add_thread(struct capture *capture, uint64_t key)
-{
-	struct thread_events *thread;
-
-	if (capture->thread_count >= UINT32_MAX ||
-	    vec_grow(&capture->threads, &capture->thread_capacity, capture->thread_count) ||
-	    hash_map_put(&capture->thread_index, key, (uint32_t)capture->thread_count))
-		return NULL;
-	thread = &capture->threads[capture->thread_count];
-	memset(thread, 0, sizeof(*thread));
-	thread->pid = (uint32_t)(key >> 32);
-	thread->tid = (uint32_t)key;
-	capture->latest = capture->thread_count++;
-	return thread;
-}
-
-static struct thread_events *thread_of(struct capture *capture, uint32_t pid, uint32_t tid)
-{
-	struct thread_events *thread = capture->threads ? &capture->threads[capture->latest] : NULL;
-	uint64_t key = (uint64_t)pid << 32 | tid;
-	uint32_t index;
-
-	if (thread && thread->pid == pid && thread->tid == tid)
-		return thread;
-	if (!hash_map_get(&capture->thread_index, key, &index))
-		return add_thread(capture, key);
-	capture->latest = index;
-	return &capture->threads[index];
 }
 
 static int take_strings(struct reader *reader, const void *records, size_t length)
@@ -109,11 +69,34 @@ static int take_strings(struct reader *reader, const void *records, size_t lengt
 		at += sizeof(size) + padded;
 		left -= sizeof(size) + padded;
 	}
-	reader->capture->records[CHUNK_STRING] += batch->count;
 	return left ? damaged(reader, "bytes behind the last string") : 0;
 }
 
-/* A process may be declared again: by exec it has another name and clock, and the same start. */
+static int note_change(struct reader *reader, uint32_t process)
+{
+	struct timeline *timeline = reader->timeline;
+	const struct process_info *info = &timeline->processes[process];
+
+	if (vec_grow(&timeline->process_changes, &reader->capture->change_capacity,
+		     timeline->process_change_count))
+		return -ENOMEM;
+	timeline->process_changes[timeline->process_change_count++] =
+		(struct process_change){info->time_ns, process, info->name, info->command};
+	return 0;
+}
+
+/* By exec it has another name and clock, and the same start. */
+static int redeclare(struct reader *reader, uint32_t index, const struct process_info *now)
+{
+	struct process_info *process = &reader->timeline->processes[index];
+	bool changed = process->name != now->name || process->command != now->command;
+	uint32_t parent = now->parent ? now->parent : process->parent;
+
+	*process = *now;
+	process->parent = parent;
+	return changed ? note_change(reader, index) : 0;
+}
+
 static int take_process(struct reader *reader, const void *record)
 {
 	const struct process_info *process = record;
@@ -125,15 +108,15 @@ static int take_process(struct reader *reader, const void *record)
 		return damaged(reader, "a process with a name that is not in the file");
 	if (process->clock > CLOCK_ID_CNTVCT)
 		return damaged(reader, "a process with an unknown clock");
-	if (hash_map_get(index, process->pid, &i) && timeline->processes[i].start_ns == process->start_ns) {
-		timeline->processes[i] = *process;
-		return 0;
-	}
+	if (process->start_ns > TIME_MAX || process->time_ns > TIME_MAX)
+		return damaged(reader, "a process at an impossible time");
+	if (hash_map_get(index, process->pid, &i) && timeline->processes[i].start_ns == process->start_ns)
+		return redeclare(reader, i, process);
 	if (vec_grow(&timeline->processes, &reader->capture->process_capacity, timeline->process_count) ||
 	    hash_map_put(index, process->pid, (uint32_t)timeline->process_count))
 		return -ENOMEM;
-	timeline->processes[timeline->process_count++] = *process;
-	return 0;
+	timeline->processes[timeline->process_count] = *process;
+	return note_change(reader, (uint32_t)timeline->process_count++);
 }
 
 static int take_thread(struct reader *reader, const void *record)
@@ -147,7 +130,7 @@ static int take_thread(struct reader *reader, const void *record)
 		return damaged(reader, "an unknown kind of change of a thread");
 	if (info->start_ns > TIME_MAX || info->time_ns > TIME_MAX)
 		return damaged(reader, "a thread at an impossible time");
-	thread = thread_of(reader->capture, info->pid, info->tid);
+	thread = capture_thread(reader->capture, info->pid, info->tid);
 	if (!thread || vec_grow(&thread->infos, &thread->info_capacity, thread->info_count))
 		return -ENOMEM;
 	thread->infos[thread->info_count++] = *info;
@@ -187,77 +170,18 @@ static int take_anchor(struct reader *reader, const void *record)
 
 static int take_hooked(struct reader *reader, const void *record)
 {
-	const struct hooked_scope *scope = record;
-	bool finished = !(scope->flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_UNWOUND));
-	struct thread_events *thread;
-	struct raw_call *call;
+	const char *wrong;
+	int err = capture_take_hooked(reader->capture, record, &wrong);
 
-	if (scope->function >= reader->timeline->function_count)
-		return damaged(reader, "a scope of a function that is not in the file");
-	if (scope->start_ns > TIME_MAX || scope->end_ns > TIME_MAX)
-		return damaged(reader, "a scope at an impossible time");
-	if (scope->end_ns < scope->start_ns && !(scope->flags & SCOPE_FLAG_UNFINISHED))
-		return damaged(reader, "a scope that ends before it starts");
-	thread = thread_of(reader->capture, scope->pid, scope->tid);
-	if (!thread || vec_grow(&thread->calls, &thread->call_capacity, thread->call_count))
-		return -ENOMEM;
-	call = &thread->calls[thread->call_count];
-	call->start_ns = scope->start_ns;
-	call->end_ns = scope->end_ns;
-	call->id = scope->function;
-	call->order = (uint32_t)thread->call_count++;
-	call->flags = scope->flags & KNOWN_FLAGS;
-	reader->timeline->functions[scope->function].in_file += finished;
-	return 0;
-}
-
-static bool manual_kind_known(uint8_t kind)
-{
-	return kind >= MANUAL_START && kind <= MANUAL_FLOW && kind != MANUAL_STOP + 1;
-}
-
-/* Notes from which manual event on the thread's ticks are of another clock. */
-static int note_clock(struct capture *capture, struct thread_events *thread)
-{
-	uint32_t process, clock = 0;
-
-	if (hash_map_get(&capture->process_index, thread->pid, &process))
-		clock = capture->timeline->processes[process].clock;
-	if (thread->run_count && thread->runs[thread->run_count - 1].clock == clock)
-		return 0;
-	if (vec_grow(&thread->runs, &thread->run_capacity, thread->run_count))
-		return -ENOMEM;
-	thread->runs[thread->run_count].first = thread->manual_count;
-	thread->runs[thread->run_count++].clock = clock;
-	return 0;
+	return err == -EBADMSG ? damaged(reader, wrong) : err;
 }
 
 static int take_manual(struct reader *reader, const void *record)
 {
-	const struct manual_event *event = record;
-	bool paired = event->kind == MANUAL_START || event->kind == MANUAL_STOP;
-	struct thread_events *thread;
-	struct raw_manual *raw;
+	const char *wrong;
+	int err = capture_take_manual(reader->capture, record, reader->minor, &wrong);
 
-	if (!manual_kind_known(event->kind)) {
-		/* A newer minor version may have kinds of its own. */
-		return reader->minor > CAPTURE_MINOR ? 0 : damaged(reader, "an unknown kind of manual event");
-	}
-	if (!is_name(reader, event->name))
-		return damaged(reader, "a manual event with a name that is not in the file");
-	thread = thread_of(reader->capture, event->pid, event->tid);
-	if (!thread || vec_grow(&thread->manual, &thread->manual_capacity, thread->manual_count))
-		return -ENOMEM;
-	if ((!thread->run_count || event->kind == MANUAL_THREAD_START) && note_clock(reader->capture, thread))
-		return -ENOMEM;
-	raw = &thread->manual[thread->manual_count++];
-	raw->time = event->ticks;
-	raw->value = paired ? event->scope_id : event->value;
-	raw->name = event->name;
-	raw->kind = event->kind;
-	raw->ring = event->ring;
-	raw->inside = event->kind == MANUAL_COMPLETE ? event->flags : 0;
-	return 0;
+	return err == -EBADMSG ? damaged(reader, wrong) : err;
 }
 
 static int take_loss(struct reader *reader, const void *record)
@@ -298,238 +222,65 @@ static int take_segment_accounting(struct reader *reader, const void *record)
 	return 0;
 }
 
-/* A footer that counts other records than the file holds: chunks are missing, or were put in. */
 static int take_footer(struct reader *reader, const void *record)
 {
 	memcpy(&reader->footer, record, sizeof(reader->footer));
-	if (reader->footer.start_ns > TIME_MAX || reader->footer.end_ns > TIME_MAX)
-		return damaged(reader, "a footer with an impossible time");
-	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER; type++) {
-		if (reader->footer.records[type] != reader->capture->records[type])
-			return damaged(reader, "the footer counts other records than the file holds: "
-					       "a part of the file is missing");
-	}
-	reader->whole = true;
 	return 0;
 }
 
 /* ---- chunks ---- */
 
-/* How each type of chunk is taken: `count` records of one size, or (size 0) by a function of its own. */
-static const struct record_kind {
-	size_t size;
-	int (*take)(struct reader *reader, const void *record);
-} record_kinds[CHUNK_TYPES] = {
-	[CHUNK_PROCESS] = {sizeof(struct process_info), take_process},
-	[CHUNK_THREAD] = {sizeof(struct thread_info), take_thread},
-	[CHUNK_FUNCTION] = {sizeof(struct function_info), take_function},
-	[CHUNK_ANCHOR] = {sizeof(struct clock_anchor), take_anchor},
-	[CHUNK_HOOKED] = {sizeof(struct hooked_scope), take_hooked},
-	[CHUNK_MANUAL] = {sizeof(struct manual_event), take_manual},
-	[CHUNK_LOSS] = {sizeof(struct loss_event), take_loss},
-	[CHUNK_FUNCTION_ACCOUNTING] = {sizeof(struct function_account), take_function_account},
-	[CHUNK_SEGMENT_ACCOUNTING] = {sizeof(struct segment_accounting), take_segment_accounting},
-	[CHUNK_FOOTER] = {sizeof(struct footer_payload), take_footer},
+/* How each record of a type is taken; strings are taken by the chunk. */
+static int (*const takers[CHUNK_TYPES])(struct reader *reader, const void *record) = {
+	[CHUNK_PROCESS] = take_process,
+	[CHUNK_THREAD] = take_thread,
+	[CHUNK_FUNCTION] = take_function,
+	[CHUNK_HOOKED] = take_hooked,
+	[CHUNK_MANUAL] = take_manual,
+	[CHUNK_LOSS] = take_loss,
+	[CHUNK_FUNCTION_ACCOUNTING] = take_function_account,
+	[CHUNK_SEGMENT_ACCOUNTING] = take_segment_accounting,
+	[CHUNK_FOOTER] = take_footer,
 };
 
 static int take_chunk(struct reader *reader)
 {
-	uint32_t type = reader->chunk.type, length = reader->chunk.length;
-	const struct record_kind *kind;
-	int err;
+	const struct chunk *chunk = &reader->chunk;
 
-	if (type == CHUNK_STRING)
-		return take_strings(reader, reader->payload, length);
-	if (type <= CHUNK_HEADER || type >= CHUNK_TYPES)
-		return type > CHUNK_HEADER && reader->minor > CAPTURE_MINOR
-			       ? 0
-			       : damaged(reader, "a chunk of an unknown type");
-	kind = &record_kinds[type];
-	if (!length || length % kind->size || (type == CHUNK_FOOTER && length != kind->size))
-		return damaged(reader, "a chunk that does not hold whole records");
-	for (uint32_t at = 0; at < length; at += kind->size) {
-		err = kind->take(reader, reader->payload + at);
+	if (chunk->type < CHUNK_FOOTER)
+		reader->capture->records[chunk->type] += chunk->count;
+	if (chunk->type == CHUNK_STRING)
+		return take_strings(reader, chunk->payload, chunk->length);
+	for (uint32_t i = 0; i < chunk->count && takers[chunk->type]; i++) {
+		bool timed = chunk->type == CHUNK_HOOKED || chunk->type == CHUNK_MANUAL;
+		int err = timed ? capture_enter(reader->capture, chunk->offset, i) : 0;
+
+		if (!err)
+			err = takers[chunk->type](reader, chunk->payload + (size_t)i * chunk->size);
 		if (err)
 			return err;
 	}
-	if (type < CHUNK_FOOTER)
-		reader->capture->records[type] += length / kind->size;
 	return 0;
-}
-
-/* Reads up to `length` bytes, fewer only at the end of the file. Their number, or -errno (said). */
-static ssize_t read_some(struct reader *reader, void *bytes, size_t length)
-{
-	size_t have = 0;
-
-	while (have < length) {
-		ssize_t done = read(reader->fd, (char *)bytes + have, length - have);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0) {
-			int err = -errno;
-
-			if (err == -EISDIR)
-				log_error("%s is a directory; name the capture file in it", reader->path);
-			else
-				log_error("cannot read the capture %s: %s", reader->path, strerror(-err));
-			return err;
-		}
-		if (!done)
-			break;
-		have += (size_t)done;
-	}
-	return (ssize_t)have;
-}
-
-static bool chunk_intact(const struct chunk_header *header, const unsigned char *payload, size_t have)
-{
-	return header->magic == CAPTURE_CHUNK_MAGIC && header->length <= CAPTURE_CHUNK_MAX &&
-	       have >= chunk_padded(header->length) && header->crc == chunk_crc(header, payload);
-}
-
-/*
- * The last chunk reaches beyond the end of the file. If an intact chunk begins inside it, the file was not
- * cut short: the length is wrong. (A limited number of tries, so that a hostile file costs little.)
- */
-static bool chunk_follows(const struct reader *reader)
-{
-	size_t end = reader->have;
-	int tries = 64;
-
-	for (size_t at = 0; at + sizeof(struct chunk_header) <= end && tries; at += 8) {
-		const unsigned char *inside = reader->payload + at;
-		struct chunk_header inner;
-
-		memcpy(&inner, inside, sizeof(inner));
-		if (inner.magic != CAPTURE_CHUNK_MAGIC)
-			continue;
-		if (chunk_intact(&inner, inside + sizeof(inner), end - at - sizeof(inner)))
-			return true;
-		tries--;
-	}
-	return false;
-}
-
-/* Reads the next chunk. 1: it is there, 0: the file ends here or inside it, or -errno (said). */
-static int next_chunk(struct reader *reader)
-{
-	struct chunk_header *chunk = &reader->chunk;
-	ssize_t have = read_some(reader, chunk, sizeof(*chunk));
-
-	if (have < 0)
-		return (int)have;
-	if (have && reader->whole)
-		return damaged(reader, "there is more behind the footer");
-	if (have < (ssize_t)sizeof(*chunk))
-		return 0;
-	if (chunk->magic != CAPTURE_CHUNK_MAGIC)
-		return damaged(reader, "no chunk begins here");
-	if (chunk->length > CAPTURE_CHUNK_MAX)
-		return damaged(reader, "a chunk of an impossible length");
-	have = read_some(reader, reader->payload, chunk_padded(chunk->length));
-	if (have < 0)
-		return (int)have;
-	reader->have = (size_t)have;
-	if (reader->have < chunk_padded(chunk->length))
-		return chunk_follows(reader) ? damaged(reader, "a chunk of a wrong length") : 0;
-	if (!chunk_intact(chunk, reader->payload, reader->have))
-		return damaged(reader, "a checksum does not match");
-	return 1;
-}
-
-/* ---- the header ---- */
-
-static char *copy_text(const unsigned char **at, uint32_t length)
-{
-	char *text = name_from_bytes((const char *)*at, length);
-
-	*at += length;
-	return text;
-}
-
-static int take_header(struct reader *reader)
-{
-	struct timeline *timeline = reader->timeline;
-	struct header_payload header;
-	const unsigned char *at = reader->payload + sizeof(header);
-
-	memcpy(&header, reader->payload, sizeof(header));
-	if (header.byte_order != CAPTURE_BYTE_ORDER)
-		return refused(reader,
-			       "it was written on a machine with the other byte order; read it there");
-	if (header.major != CAPTURE_MAJOR) {
-		log_error("the capture %s has version %u.%u of the format, this scopetrace reads version %u; "
-			  "use the scopetrace that wrote it, or one of its age",
-			  reader->path, header.major, header.minor, CAPTURE_MAJOR);
-		return -EINVAL;
-	}
-	if ((uint64_t)header.host_length + header.kernel_length + header.command_length !=
-	    reader->chunk.length - sizeof(header))
-		return damaged(reader, "the texts of the header are longer than it");
-	if (header.monotonic_ns > TIME_MAX || header.realtime_ns > TIME_MAX || header.boottime_ns > TIME_MAX)
-		return damaged(reader, "a header with an impossible time");
-	reader->minor = header.minor;
-	timeline->start_ns = header.monotonic_ns;
-	timeline->realtime_offset_ns = header.realtime_ns - header.monotonic_ns;
-	timeline->boottime_offset_ns = (int64_t)(header.boottime_ns - header.monotonic_ns);
-	timeline->host = copy_text(&at, header.host_length);
-	timeline->kernel = copy_text(&at, header.kernel_length);
-	timeline->command = copy_text(&at, header.command_length);
-	reader->capture->records[CHUNK_HEADER]++;
-	return timeline->host && timeline->kernel && timeline->command ? 0 : -ENOMEM;
-}
-
-/* Reads the first chunk: is this a capture at all, and one that we can read? */
-static int read_header(struct reader *reader)
-{
-	struct chunk_header *chunk = &reader->chunk;
-	ssize_t have = read_some(reader, chunk, sizeof(*chunk));
-
-	if (have < 0)
-		return (int)have;
-	if (!have)
-		return refused(reader, "it is empty; was the recording stopped before it began?");
-	if (have >= 4 && chunk->magic == __builtin_bswap32(CAPTURE_CHUNK_MAGIC))
-		return refused(reader,
-			       "it was written on a machine with the other byte order; read it there");
-	if (have >= 4 && chunk->magic != CAPTURE_CHUNK_MAGIC)
-		return refused(reader, "it is not one; captures are made by scopetrace record");
-	if (have < (ssize_t)sizeof(*chunk))
-		return refused(reader, "it ends inside its header");
-	if (chunk->type != CHUNK_HEADER || chunk->length > CAPTURE_CHUNK_MAX ||
-	    chunk->length < sizeof(struct header_payload))
-		return damaged(reader, "the first chunk is not a header");
-	have = read_some(reader, reader->payload, chunk_padded(chunk->length));
-	if (have < 0)
-		return (int)have;
-	if ((size_t)have < chunk_padded(chunk->length))
-		return refused(reader, "it ends inside its header");
-	if (!chunk_intact(chunk, reader->payload, (size_t)have))
-		return damaged(reader, "a checksum does not match");
-	if (memcmp(reader->payload, CAPTURE_MAGIC, 8))
-		return refused(reader, "it is not one; captures are made by scopetrace record");
-	reader->offset = sizeof(*chunk) + chunk_padded(chunk->length);
-	return take_header(reader);
 }
 
 /* ---- the file ---- */
 
-static int read_chunks(struct reader *reader)
+/* The timeline takes the texts of the header over. */
+static void take_header(struct reader *reader)
 {
-	int more = read_header(reader);
+	struct chunk_file *file = reader->file;
+	const struct header_payload *header = &file->header;
+	struct timeline *timeline = reader->timeline;
 
-	if (more)
-		return more;
-	while ((more = next_chunk(reader)) > 0) {
-		int err = take_chunk(reader);
-
-		if (err)
-			return err;
-		reader->offset += sizeof(reader->chunk) + chunk_padded(reader->chunk.length);
-	}
-	return more;
+	reader->minor = header->minor;
+	timeline->start_ns = header->monotonic_ns;
+	timeline->realtime_offset_ns = header->realtime_ns - header->monotonic_ns;
+	timeline->boottime_offset_ns = (int64_t)(header->boottime_ns - header->monotonic_ns);
+	timeline->host = file->host;
+	timeline->kernel = file->kernel;
+	timeline->command = file->command;
+	file->host = file->kernel = file->command = NULL;
+	reader->capture->records[CHUNK_HEADER]++;
 }
 
 /* names[0] is the empty name. */
@@ -546,62 +297,222 @@ static int add_empty_name(struct capture *capture)
 	return 0;
 }
 
-static void conclude(struct reader *reader)
+static void conclude(struct reader *reader, const struct chunk_reader *chunks)
 {
 	struct timeline *timeline = reader->timeline;
 
-	if (reader->whole) {
+	if (chunk_reader_whole(chunks)) {
 		timeline->start_ns = reader->footer.start_ns;
 		timeline->end_ns = reader->footer.end_ns;
 		timeline->accounting.recursion_misses = reader->footer.recursion_misses;
 	} else {
 		timeline->truncated = true;
-		timeline->truncated_at = reader->offset;
+		timeline->truncated_at = chunk_reader_end(chunks);
+		timeline->truncated_rest = chunk_reader_rest(chunks);
 	}
+}
+
+/* ---- what must be known before: how clocks are converted ---- */
+
+/* A process's last clock, for threads of which it was not told in time. */
+static int take_clock(struct capture *capture, const struct process_info *process)
+{
+	if (process->clock < CLOCK_ID_MONOTONIC || process->clock > CLOCK_ID_CNTVCT)
+		return 0;
+	return hash_map_put(&capture->clock_index, process->pid, process->clock);
+}
+
+static int take_early(struct reader *reader)
+{
+	const struct chunk *chunk = &reader->chunk;
+	int err = 0;
+
+	for (uint32_t i = 0; i < chunk->count && !err; i++) {
+		const unsigned char *record = chunk->payload + (size_t)i * chunk->size;
+
+		if (chunk->type == CHUNK_ANCHOR)
+			err = take_anchor(reader, record);
+		else if (chunk->type == CHUNK_PROCESS)
+			err = take_clock(reader->capture, (const struct process_info *)record);
+	}
+	return err;
+}
+
+static int read_early(struct reader *reader, const struct index_entry *entries, size_t count)
+{
+	struct chunk_reader *chunks = chunk_reader_create(reader->file);
+	int err = chunks ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		int more;
+
+		if (entries[i].type != CHUNK_ANCHOR && entries[i].type != CHUNK_PROCESS)
+			continue;
+		chunk_reader_seek(chunks, entries[i].offset);
+		more = chunk_reader_next(chunks, &reader->chunk);
+		err = more > 0 ? take_early(reader) : more;
+	}
+	chunk_reader_destroy(chunks);
+	return err;
+}
+
+static int read_clocks(struct reader *reader)
+{
+	struct capture *capture = reader->capture;
+	struct index_entry *entries = NULL;
+	size_t count;
+	int err = capture_index_read(reader->file, &entries, &count);
+
+	if (!err)
+		err = read_early(reader, entries, count);
+	free(entries);
+	for (uint32_t clock = CLOCK_ID_MONOTONIC; clock < CLOCKS && !err; clock++)
+		err = clock_line_build(&capture->clocks[clock], clock, capture->anchors,
+				       capture->anchor_count);
+	return err;
+}
+
+static int read_chunks(struct reader *reader)
+{
+	struct chunk_reader *chunks = chunk_reader_create(reader->file);
+	int err = chunks ? add_empty_name(reader->capture) : -ENOMEM, more = 1;
+
+	if (!err)
+		err = read_clocks(reader);
+	if (!err)
+		take_header(reader);
+	while (!err && (more = chunk_reader_next(chunks, &reader->chunk)) > 0)
+		err = take_chunk(reader);
+	if (!err)
+		err = more;
+	if (!err)
+		conclude(reader, chunks);
+	chunk_reader_destroy(chunks);
+	return err;
+}
+
+/* ---- standard input and the like, which can be read once ---- */
+
+static int copy_all(int from, int to)
+{
+	char *bytes = malloc(COPY_AT_ONCE);
+	ssize_t have = 1;
+	int err = bytes ? 0 : -ENOMEM;
+
+	while (!err && have > 0) {
+		have = read(from, bytes, COPY_AT_ONCE);
+		if (have > 0)
+			err = io_write_all(to, bytes, (size_t)have);
+		else if (have < 0 && errno != EINTR)
+			err = -errno;
+		else if (have < 0)
+			have = 1;
+	}
+	free(bytes);
+	return err;
+}
+
+/* A copy of what comes from `path`, in a file without a name: its descriptor, or -errno (said). */
+static int spool(const char *path)
+{
+	int from = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int to = from < 0 ? -errno : io_open_unnamed(), err = to;
+
+	if (to >= 0) {
+		err = copy_all(from, to);
+		if (err) {
+			close(to);
+			to = err;
+		}
+	}
+	if (from >= 0)
+		close(from);
+	if (to < 0)
+		log_error("cannot copy the capture %s to a temporary file, which reading it twice takes: %s; "
+			  "give it as a file",
+			  path, strerror(-to));
+	return to;
+}
+
+static bool must_be_spooled(const char *path)
+{
+	struct stat status;
+	int err = strcmp(path, "-") ? stat(path, &status) : fstat(STDIN_FILENO, &status);
+
+	return !err && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+static struct chunk_file *open_file(const char *path)
+{
+	struct chunk_file *file;
+	char copy[32];
+	int fd, err;
+
+	if (!must_be_spooled(path))
+		return chunk_file_open(path);
+	fd = spool(path);
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
+	file = chunk_file_open(copy);
+	err = errno;
+	close(fd);
+	if (file)
+		file->path = path;
+	errno = err;
+	return file;
 }
 
 int capture_load(const char *path, struct capture *capture)
 {
-	struct reader reader = {.path = path, .capture = capture, .timeline = capture->timeline};
+	struct reader reader = {.file = open_file(path), .capture = capture, .timeline = capture->timeline};
 	int err;
 
-	reader.fd = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (reader.fd < 0) {
-		err = -errno;
-		log_error("cannot open the capture %s: %s%s", path, strerror(-err),
-			  err == -ENOENT ? "; scopetrace record makes one" : "");
-		return err;
-	}
-	reader.payload = malloc(CAPTURE_CHUNK_MAX);
-	err = reader.payload ? add_empty_name(capture) : -ENOMEM;
+	if (!reader.file)
+		return -errno;
+	capture->file = reader.file;
+	err = read_chunks(&reader);
 	if (!err)
-		err = read_chunks(&reader);
-	if (!err)
-		conclude(&reader);
+		capture_settle_events(capture);
 	if (err == -ENOMEM)
 		log_error("out of memory while reading the capture %s", path);
-	free(reader.payload);
-	close(reader.fd);
 	return err;
 }
 
-void thread_events_clear(struct thread_events *thread)
+static void thread_events_clear(struct thread_events *thread)
 {
-	free(thread->calls);
-	free(thread->manual);
+	free(thread->marks);
 	free(thread->runs);
 	free(thread->infos);
-	memset(thread, 0, sizeof(*thread));
+	free(thread->names);
+	free(thread->stops);
+	free(thread->ends);
+	free(thread->turns);
+	starts_clear(&thread->starts);
 }
 
 void capture_clear(struct capture *capture)
 {
 	for (size_t i = 0; i < capture->thread_count; i++)
 		thread_events_clear(&capture->threads[i]);
+	for (uint32_t clock = 0; clock < CLOCKS; clock++)
+		clock_line_clear(&capture->clocks[clock]);
 	free(capture->threads);
+	free(capture->by_name);
 	hash_map_clear(&capture->thread_index);
 	hash_map_clear(&capture->process_index);
+	hash_map_clear(&capture->clock_index);
 	free(capture->anchors);
 	free(capture->segments);
+	free(capture->regions);
+	free(capture->carried);
+	free(capture->halves);
+	free(capture->lanes);
+	free(capture->segment_losses);
+	free(capture->ring_losses);
+	if (capture->file)
+		chunk_file_close(capture->file);
 	memset(capture, 0, sizeof(*capture));
 }

@@ -2,21 +2,19 @@
 #include "timeline/capture_write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "timeline/capture_format.h"
+#include "timeline/capture_chunk.h"
+#include "timeline/capture_deflate.h"
+#include "timeline/capture_index.h"
+#include "timeline/capture_output.h"
 #include "timeline/intern.h"
 
 /* A chunk of this size is written out; one more string of the greatest length still fits behind it. */
@@ -34,17 +32,35 @@ struct batch {
 
 struct capture_writer {
 	struct event_output output;
-	int fd;
+	struct capture_output file;
 	int error; /* the first that a write met; nothing is written after it */
 	char *path;
-	uint64_t bytes;
+	struct deflater *deflater; /* NULL: chunks are written as they are */
 	struct intern strings;
 	uint32_t strings_written; /* ids up to this one are in chunks that are written */
 	struct batch batches[CHUNK_TYPES];
 	uint64_t records[CHUNK_FOOTER];
-	uint64_t *in_file; /* by function: its completed scopes */
+	struct scopes_in_file *in_file; /* by function */
 	size_t in_file_capacity;
+	struct ring_span span;	     /* of the hooked scopes that come */
+	struct ring_span batch_span; /* of those in the batch; last 0: unknown */
+	uint64_t index_offset;	     /* of the last index chunk */
 };
+
+static const char *cure_of(int err)
+{
+	switch (-err) {
+	case ENOSPC:
+	case EDQUOT:
+		return ": free some space, or choose another place with -o";
+	case EFBIG:
+		return ": a file may not be longer there (ulimit -f); choose another place with -o";
+	case EIO:
+		return ": the disk, or the way to it, is failing; choose another place with -o";
+	default:
+		return "";
+	}
+}
 
 static int fail(struct capture_writer *writer, int err)
 {
@@ -52,83 +68,12 @@ static int fail(struct capture_writer *writer, int err)
 		writer->error = err;
 		log_error("writing the capture %s failed after %llu bytes: %s; what is in the file can still "
 			  "be read, the rest is lost%s",
-			  writer->path, (unsigned long long)writer->bytes, strerror(-err),
-			  err == -ENOSPC || err == -EDQUOT
-				  ? ": free some space, or choose another place with -o"
-				  : "");
+			  writer->path, (unsigned long long)writer->file.bytes, strerror(-err), cure_of(err));
 	}
 	return writer->error;
 }
 
-/* ---- opening ---- */
-
-/* A capture that is being written is locked by its writer: it must not be moved away under it. */
-static int check_unused(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
-
-	if (fd < 0)
-		return 0;
-	if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK) {
-		err = -EBUSY;
-		log_error("another capture is being written to %s: choose another file with -o", path);
-	}
-	close(fd);
-	return err;
-}
-
-/* An older capture is kept as FILE.old; devices, pipes and links are written as they are. */
-static int keep_older(const char *path, bool *exists)
-{
-	struct stat status;
-	char *old;
-	int err = 0;
-
-	*exists = !lstat(path, &status);
-	if (!*exists || !S_ISREG(status.st_mode))
-		return 0;
-	err = check_unused(path);
-	if (err)
-		return err;
-	if (asprintf(&old, "%s.old", path) < 0)
-		return -ENOMEM;
-	if (rename(path, old)) {
-		err = -errno;
-		log_error("cannot rename the older capture %s to %s: %s; move it away, or choose another "
-			  "file with -o",
-			  path, old, strerror(errno));
-	}
-	*exists = false;
-	free(old);
-	return err;
-}
-
-static int open_output(const char *path)
-{
-	bool exists;
-	int fd, err;
-
-	if (!strcmp(path, "-")) {
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-		if (fd >= 0)
-			return fd;
-	} else {
-		err = keep_older(path, &exists);
-		if (err)
-			return err;
-		/* A new file is really new: nobody has put a link in its place since. */
-		fd = exists ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY)
-			    : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd >= 0) {
-			if (!exists)
-				flock(fd, LOCK_EX | LOCK_NB);
-			return fd;
-		}
-	}
-	err = -errno;
-	log_error("cannot create the capture %s: %s; choose a writable place with -o", path, strerror(-err));
-	return err;
-}
+/* ---- the header's clocks ---- */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -160,47 +105,125 @@ static void snapshot(struct header_payload *header)
 
 /* ---- chunks ---- */
 
-static int write_chunk(struct capture_writer *writer, enum chunk_type type)
-{
-	struct batch *batch = &writer->batches[type];
-	uint32_t padded = chunk_padded(batch->length);
-	struct chunk_header *header = (struct chunk_header *)batch->bytes;
-	unsigned char *payload = batch->bytes + sizeof(*header);
-	int err;
-
-	if (writer->error)
-		return writer->error;
-	memset(payload + batch->length, 0, padded - batch->length);
-	header->magic = CAPTURE_CHUNK_MAGIC;
-	header->type = type;
-	header->length = batch->length;
-	header->crc = chunk_crc(header, payload);
-	err = io_write_all(writer->fd, batch->bytes, sizeof(*header) + padded);
-	if (err)
-		return fail(writer, err);
-	writer->bytes += sizeof(*header) + padded;
-	batch->length = 0;
-	if (type == CHUNK_STRING)
-		writer->strings_written = (uint32_t)writer->strings.count;
-	return 0;
-}
-
-/* All batches, in the order of their types: what is named comes before what names it. */
-int capture_writer_flush(struct capture_writer *writer)
-{
-	for (int type = CHUNK_HEADER; type < CHUNK_TYPES; type++) {
-		if (writer->batches[type].length)
-			write_chunk(writer, type);
-	}
-	return writer->error;
-}
-
 static void append(struct capture_writer *writer, enum chunk_type type, const void *bytes, size_t length)
 {
 	struct batch *batch = &writer->batches[type];
 
 	memcpy(batch->bytes + sizeof(struct chunk_header) + batch->length, bytes, length);
 	batch->length += (uint32_t)length;
+}
+
+/* Puts the header before a payload, and zeros behind it. Returns the length of the chunk. */
+static size_t seal(unsigned char *chunk, enum chunk_type type, uint16_t flags, uint32_t length)
+{
+	struct chunk_header *header = (struct chunk_header *)chunk;
+	unsigned char *payload = chunk + sizeof(*header);
+	uint32_t padded = chunk_padded(length);
+
+	memset(payload + length, 0, padded - length);
+	*header = (struct chunk_header){CAPTURE_CHUNK_MAGIC, (uint16_t)type, flags, length, 0};
+	header->crc = chunk_crc(header, payload);
+	return sizeof(*header) + padded;
+}
+
+/* The chunk of a batch, deflated if that was asked for and is worth it. Header and footer never are. */
+static unsigned char *make_chunk(struct capture_writer *writer, enum chunk_type type, size_t *length)
+{
+	const struct batch *batch = &writer->batches[type];
+	unsigned char *packed = NULL;
+	uint32_t packed_length;
+
+	if (writer->deflater && type != CHUNK_HEADER && type != CHUNK_FOOTER)
+		packed = deflater_pack(writer->deflater, batch->bytes + sizeof(struct chunk_header),
+				       batch->length, &packed_length);
+	*length = packed ? seal(packed, type, CHUNK_DEFLATED, packed_length)
+			 : seal(batch->bytes, type, 0, batch->length);
+	return packed ? packed : batch->bytes;
+}
+
+static uint32_t records_in(const struct batch *batch, enum chunk_type type)
+{
+	const void *payload = batch->bytes + sizeof(struct chunk_header);
+
+	if (type == CHUNK_STRING)
+		return ((const struct string_batch *)payload)->count;
+	return batch->length / capture_record_sizes[type].here;
+}
+
+static int write_chunk(struct capture_writer *writer, enum chunk_type type);
+
+/* Enters the chunk that was just written at `offset`. */
+static int note_chunk(struct capture_writer *writer, enum chunk_type type, uint64_t offset)
+{
+	const struct batch *batch = &writer->batches[type];
+	struct batch *index = &writer->batches[CHUNK_INDEX];
+	struct index_head head = {.previous = writer->index_offset};
+	struct index_entry entry = index_entry_make(offset, type, batch->bytes + sizeof(struct chunk_header),
+						    records_in(batch, type));
+
+	if (!index->length)
+		append(writer, CHUNK_INDEX, &head, sizeof(head));
+	append(writer, CHUNK_INDEX, &entry, sizeof(entry));
+	((struct index_head *)(index->bytes + sizeof(struct chunk_header)))->count++;
+	return index->length >= BATCH_FULL ? write_chunk(writer, CHUNK_INDEX) : 0;
+}
+
+/* From where the scopes came is told before them. */
+static int write_span(struct capture_writer *writer)
+{
+	struct ring_span span = writer->batch_span;
+
+	writer->batch_span.last = 0;
+	if (!span.last)
+		return 0;
+	append(writer, CHUNK_SPAN, &span, sizeof(span));
+	return write_chunk(writer, CHUNK_SPAN);
+}
+
+static int write_chunk(struct capture_writer *writer, enum chunk_type type)
+{
+	struct batch *batch = &writer->batches[type];
+	const unsigned char *chunk;
+	uint64_t offset;
+	size_t length;
+	int err = writer->error;
+
+	if (!err && type == CHUNK_HOOKED)
+		err = write_span(writer);
+	if (err)
+		return err;
+	offset = writer->file.bytes;
+	chunk = make_chunk(writer, type, &length);
+	err = capture_output_write(&writer->file, chunk, length);
+	if (err)
+		return fail(writer, err);
+	if (type == CHUNK_INDEX)
+		writer->index_offset = offset;
+	else if (type != CHUNK_HEADER && type != CHUNK_FOOTER)
+		err = note_chunk(writer, type, offset);
+	if (type == CHUNK_STRING)
+		writer->strings_written = (uint32_t)writer->strings.count;
+	batch->length = 0;
+	return err;
+}
+
+/* All batches, in the order of their types: what is named comes before what names it. */
+int capture_writer_flush(struct capture_writer *writer)
+{
+	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER; type++) {
+		if (writer->batches[type].length)
+			write_chunk(writer, type);
+	}
+	return writer->error;
+}
+
+/* Scopes are about to be added to the batch: it is of this drain too. */
+static void widen_span(struct capture_writer *writer)
+{
+	if (!writer->batches[CHUNK_HOOKED].length)
+		writer->batch_span = writer->span;
+	else if (writer->batch_span.last)
+		writer->batch_span.last = writer->span.last;
 }
 
 /* Appends `count` records of `size` bytes, writing out whenever the batch is full. */
@@ -213,6 +236,8 @@ static int put(struct capture_writer *writer, enum chunk_type type, const void *
 		size_t room = (BATCH_FULL - writer->batches[type].length) / size;
 		size_t now = count < room ? count : room;
 
+		if (type == CHUNK_HOOKED)
+			widen_span(writer);
 		append(writer, type, from, now * size);
 		writer->records[type] += now;
 		from += now * size;
@@ -275,8 +300,7 @@ static int output_hooked(struct event_output *output, const struct hooked_scope 
 				  scopes[i].function);
 			return -EINVAL;
 		}
-		writer->in_file[scopes[i].function] +=
-			!(scopes[i].flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_UNWOUND));
+		scopes_in_file_add(&writer->in_file[scopes[i].function], scopes[i].flags);
 	}
 	return put(writer, CHUNK_HOOKED, scopes, count, sizeof(*scopes));
 }
@@ -301,12 +325,22 @@ static int output_loss(struct event_output *output, const struct loss_event *los
 	return put(writer_of(output), CHUNK_LOSS, loss, 1, sizeof(*loss));
 }
 
+static void output_span(struct event_output *output, uint64_t first, uint64_t last)
+{
+	writer_of(output)->span = (struct ring_span){first, last};
+}
+
+static int output_process(struct event_output *output, const struct process_info *process)
+{
+	return capture_writer_process(writer_of(output), process);
+}
+
 /* ---- the writer ---- */
 
 static void destroy(struct capture_writer *writer)
 {
-	if (writer->fd >= 0)
-		close(writer->fd);
+	capture_output_close(&writer->file);
+	deflater_destroy(writer->deflater);
 	for (int type = 0; type < CHUNK_TYPES; type++)
 		free(writer->batches[type].bytes);
 	intern_clear(&writer->strings);
@@ -321,7 +355,7 @@ static struct capture_writer *allocate(const char *path)
 
 	if (!writer)
 		return NULL;
-	writer->fd = -1;
+	writer->file.fd = -1;
 	writer->path = strdup(path);
 	for (int type = CHUNK_HEADER; type < CHUNK_TYPES; type++) {
 		writer->batches[type].bytes = malloc(sizeof(struct chunk_header) + BATCH_ROOM);
@@ -337,6 +371,8 @@ static struct capture_writer *allocate(const char *path)
 	writer->output.thread = output_thread;
 	writer->output.anchor = output_anchor;
 	writer->output.loss = output_loss;
+	writer->output.span = output_span;
+	writer->output.process = output_process;
 	return writer;
 }
 
@@ -358,43 +394,111 @@ static size_t join(char *line, size_t room, int argc, char *const *argv)
 	return used;
 }
 
-static int write_header(struct capture_writer *writer, int argc, char *const *argv)
+/* What tells this boot from others; zeros if nobody knows. */
+static void take_boot_id(uint8_t id[16])
 {
-	struct header_payload header = {.byte_order = CAPTURE_BYTE_ORDER, CAPTURE_MAJOR, CAPTURE_MINOR};
+	char *text;
+	size_t length, have = 0;
+
+	if (io_read_file("/proc/sys/kernel/random/boot_id", &text, &length))
+		return;
+	for (size_t i = 0; i < length && have < 32; i++) {
+		const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i]) : NULL;
+
+		if (!digit)
+			continue;
+		id[have / 2] |= (uint8_t)((digit - digits) << (have & 1 ? 0 : 4));
+		have++;
+	}
+	free(text);
+}
+
+static void fill_header(struct header_payload *header, const struct capture_writer_options *options)
+{
+	memcpy(header->magic, CAPTURE_MAGIC, sizeof(header->magic));
+	snapshot(header);
+	take_boot_id(header->boot_id);
+	header->capture_kind = options->kind;
+	header->capture_number = options->number;
+	header->capture_start_ns = options->start_ns;
+	for (int type = 0; type < CHUNK_TYPES; type++)
+		header->record_size[type] = capture_record_sizes[type].here;
+	header->fixed_length = sizeof(*header);
+}
+
+/* When and where the other capture was made. */
+static void copy_moment(struct header_payload *header, const struct header_payload *other)
+{
+	header->monotonic_ns = other->monotonic_ns;
+	header->realtime_ns = other->realtime_ns;
+	header->boottime_ns = other->boottime_ns;
+	memcpy(header->boot_id, other->boot_id, sizeof(header->boot_id));
+}
+
+static int write_header(struct capture_writer *writer, const struct capture_writer_options *options, int argc,
+			char *const *argv)
+{
+	struct header_payload header = {
+		.byte_order = CAPTURE_BYTE_ORDER, .major = CAPTURE_MAJOR, .minor = CAPTURE_MINOR};
 	char command[COMMAND_MAX];
+	const char *node, *release;
 	struct utsname host;
 
 	uname(&host);
-	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
-	snapshot(&header);
-	header.host_length = (uint32_t)strlen(host.nodename);
-	header.kernel_length = (uint32_t)strlen(host.release);
+	fill_header(&header, options);
+	if (options->like)
+		copy_moment(&header, &options->like->header);
+	node = options->like ? options->like->host : host.nodename;
+	release = options->like ? options->like->kernel : host.release;
+	header.host_length = (uint32_t)strlen(node);
+	header.kernel_length = (uint32_t)strlen(release);
 	header.command_length = (uint32_t)join(command, sizeof(command), argc, argv);
 	append(writer, CHUNK_HEADER, &header, sizeof(header));
-	append(writer, CHUNK_HEADER, host.nodename, header.host_length);
-	append(writer, CHUNK_HEADER, host.release, header.kernel_length);
+	append(writer, CHUNK_HEADER, node, header.host_length);
+	append(writer, CHUNK_HEADER, release, header.kernel_length);
 	append(writer, CHUNK_HEADER, command, header.command_length);
 	writer->records[CHUNK_HEADER] = 1;
 	return capture_writer_flush(writer);
 }
 
-struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv)
+static int open_writer(struct capture_writer *writer, const struct capture_writer_options *options, int argc,
+		       char *const *argv)
 {
+	int err;
+
+	if (options->level) {
+		writer->deflater = deflater_create(options->level, BATCH_ROOM);
+		if (!writer->deflater)
+			return fail(writer, -ENOMEM);
+	}
+	err = capture_output_open(&writer->file, writer->path);
+	return err ? err : write_header(writer, options, argc, argv);
+}
+
+struct capture_writer *capture_writer_create_with(const char *path,
+						  const struct capture_writer_options *options, int argc,
+						  char *const *argv)
+{
+	static const struct capture_writer_options plain;
 	struct capture_writer *writer = allocate(path);
-	int err = 0;
+	int err;
 
 	if (!writer) {
 		log_error("cannot create the capture %s: out of memory", path);
 		return NULL;
 	}
-	writer->fd = open_output(path);
-	err = writer->fd < 0 ? writer->fd : write_header(writer, argc, argv);
+	err = open_writer(writer, options ? options : &plain, argc, argv);
 	if (err) {
 		destroy(writer);
 		errno = -err;
 		return NULL;
 	}
 	return writer;
+}
+
+struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv)
+{
+	return capture_writer_create_with(path, NULL, argc, argv);
 }
 
 struct event_output *capture_writer_output(struct capture_writer *writer)
@@ -411,7 +515,7 @@ int capture_writer_function(struct capture_writer *writer, const struct function
 	}
 	if (vec_grow(&writer->in_file, &writer->in_file_capacity, function->id))
 		return fail(writer, -ENOMEM);
-	writer->in_file[function->id] = 0;
+	writer->in_file[function->id] = (struct scopes_in_file){0};
 	return put(writer, CHUNK_FUNCTION, function, 1, sizeof(*function));
 }
 
@@ -441,29 +545,36 @@ uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)
 	return writer->records[CHUNK_MANUAL];
 }
 
-uint64_t capture_writer_in_file(const struct capture_writer *writer, uint32_t id)
+struct scopes_in_file capture_writer_in_file(const struct capture_writer *writer, uint32_t id)
 {
-	return id < writer->records[CHUNK_FUNCTION] ? writer->in_file[id] : 0;
+	return id < writer->records[CHUNK_FUNCTION] ? writer->in_file[id] : (struct scopes_in_file){0};
 }
 
 uint64_t capture_writer_bytes(const struct capture_writer *writer)
 {
-	return writer->bytes;
+	return writer->file.bytes;
 }
 
 int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint64_t end_ns,
 			  uint64_t recursion_misses)
 {
-	struct footer_payload footer = {start_ns, end_ns, recursion_misses, {0}};
+	struct footer_payload footer = {.start_ns = start_ns,
+					.end_ns = end_ns,
+					.recursion_misses = recursion_misses,
+					.chunk_length = sizeof(struct chunk_header) + sizeof(footer),
+					.end_magic = CAPTURE_END_MAGIC};
 	int err;
 
 	capture_writer_flush(writer);
+	if (writer->batches[CHUNK_INDEX].length)
+		write_chunk(writer, CHUNK_INDEX);
+	footer.index_offset = writer->index_offset;
 	memcpy(footer.records, writer->records, sizeof(footer.records));
 	append(writer, CHUNK_FOOTER, &footer, sizeof(footer));
 	write_chunk(writer, CHUNK_FOOTER);
-	if (close(writer->fd) && errno != EINTR)
-		fail(writer, -errno);
-	writer->fd = -1;
+	err = capture_output_close(&writer->file);
+	if (err)
+		fail(writer, err);
 	err = writer->error;
 	destroy(writer);
 	return err;

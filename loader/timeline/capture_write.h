@@ -4,8 +4,7 @@
  * Invariant: the file always ends in a whole chunk or in the beginning of one, so that a capture cut short
  * opens up to its last whole chunk.
  *
- * The file is a sequence of chunks, each {u32 magic, u32 type, u32 length, u32 crc32 (zlib) of type, length,
- * payload and padding} + payload, padded to 8 bytes; types and payloads are in capture_format.h.
+ * What lies in the file is described in capture_format.h.
  */
 #ifndef SCOPETRACE_TIMELINE_CAPTURE_WRITE_H
 #define SCOPETRACE_TIMELINE_CAPTURE_WRITE_H
@@ -21,6 +20,26 @@ struct capture_writer;
  * Returns the writer, or NULL with errno (the failure has been said).
  */
 struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv);
+
+struct chunk_file;
+
+/* What else may be said of a capture; zero where it is not. */
+struct capture_writer_options {
+	int level; /* of zlib, 1 to 9: chunks are deflated; 0: they are not */
+	/*
+	 * What it is a capture of: files that agree in these (and in the boot) are parts of one, and what
+	 * they both hold is told once. Kind: enum capture_kind of capture_format.h.
+	 */
+	uint32_t kind;
+	uint32_t number;
+	uint64_t start_ns;
+	const struct chunk_file *like; /* the header is a copy of this file's; NULL: of here and now */
+};
+
+/* The same with options; NULL: none. */
+struct capture_writer *capture_writer_create_with(const char *path,
+						  const struct capture_writer_options *options, int argc,
+						  char *const *argv);
 
 /* The interface that sources write to; valid until the writer is finished. */
 struct event_output *capture_writer_output(struct capture_writer *writer);
@@ -45,7 +64,7 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 				      const struct segment_accounting *accounting);
 
 /* How many completed scopes (neither unfinished nor unwound) of function `id` were put out. */
-uint64_t capture_writer_in_file(const struct capture_writer *writer, uint32_t id);
+struct scopes_in_file capture_writer_in_file(const struct capture_writer *writer, uint32_t id);
 
 /* How many manual events were put out. */
 uint64_t capture_writer_manual_in_file(const struct capture_writer *writer);

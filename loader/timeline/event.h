@@ -18,13 +18,18 @@
 /* Flags of a hooked or manual scope; joined by `|` in the CSV export, under the names given here. */
 enum scope_flag {
 	SCOPE_FLAG_UNFINISHED = 1 << 0, /* "unfinished": still open when the capture (or its thread) ended */
-	SCOPE_FLAG_UNWOUND = 1 << 1,	/* "unwound": left by an exception, not by a return */
-	SCOPE_FLAG_CUT = 1 << 2,	/* "cut": never stopped; ends with the scope around it */
+	/* "unwound": left by an exception or a jump, not by a return; on disk its end is only an upper bound
+	 */
+	SCOPE_FLAG_UNWOUND = 1 << 1,
+	SCOPE_FLAG_CUT = 1 << 2, /* "cut": never stopped; ends with the scope around it */
 	SCOPE_FLAG_LOST =
 		1 << 3, /* "lost": events of its thread (hooked: of any) were lost while it was open */
+	SCOPE_FLAG_MIGRATED = 1 << 4, /* "migrated": began on another thread, start_tid, than it ended on */
+	SCOPE_FLAG_INSTANT = 1 << 5,  /* "instant": only its entry was seen (--returns=none); end == start */
 };
 
-/* A hooked call, as the kernel completed it. */
+/* A hooked call, as the kernel completed it. Records of one thread need not come in the order of their ends.
+ */
 struct hooked_scope {
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -34,8 +39,12 @@ struct hooked_scope {
 	uint32_t function; /* id of a struct function_info */
 	uint16_t cpu;	   /* where it ended */
 	uint16_t flags;	   /* enum scope_flag */
+	/* since version 1.1 of the file */
+	uint32_t start_tid; /* MIGRATED: the thread on which it began; else 0 */
+	uint32_t position;  /* where its record ended in the kernel's ring, in units of 8 bytes, the low half
+			       (output->span() tells the rest); 0: it did not come from there */
 };
-static_assert(sizeof(struct hooked_scope) == 40, "on disk");
+static_assert(sizeof(struct hooked_scope) == 48, "on disk");
 
 /* Kinds of manual events: the values of libscope's record kinds, which they must equal (libscope/segment.h).
  */
@@ -59,8 +68,9 @@ enum manual_kind {
 /* One record of a segment, its name interned. A thread's events stand in the order in which it wrote them. */
 struct manual_event {
 	uint64_t ticks;	   /* of the segment's clock: convert by the anchors of that clock */
-	uint64_t scope_id; /* equal in START and STOP of one scope of one thread */
-	uint64_t value;
+	uint64_t scope_id; /* equal in START and STOP of one scope of one thread; in all others the claim of
+			      the record in its ring */
+	uint64_t value;	   /* as the kind says; STOP: the claim of its record */
 	uint32_t pid;
 	uint32_t tid;
 	uint32_t name;
@@ -108,7 +118,8 @@ enum loss_place {
 	LOSS_KERNEL_RING = 1, /* index: the cpu */
 	LOSS_SEGMENT_LAP = 2, /* index: the ring; a writer lapped the reader */
 	LOSS_WRITTEN_OFF = 3, /* index: the ring; claimed, never published */
-	LOSS_HANDOFF = 4,
+	LOSS_HANDOFF = 4, /* the file was written too slowly; pid 0: hooked scopes; else manual events, index:
+			     the ring */
 };
 
 /* Events that happened and are not in the file. */
@@ -121,6 +132,13 @@ struct loss_event {
 	uint16_t index;
 };
 static_assert(sizeof(struct loss_event) == 32, "on disk");
+
+/* Of manual events, of the ring `index` of process `pid`; else of hooked scopes. */
+static inline int loss_is_manual(const struct loss_event *loss)
+{
+	return loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF ||
+	       (loss->place == LOSS_HANDOFF && loss->pid);
+}
 
 /* A hooked function. Ids are given by the loader, from 0, and are the same in every record of the capture. */
 struct function_info {
@@ -138,15 +156,22 @@ struct process_info {
 	uint32_t name;	  /* comm */
 	uint32_t command; /* command line, arguments joined by blanks */
 	uint32_t clock;	  /* enum clock_id of its manual events; 0: it has none */
+	/* since version 1.1 of the file */
+	uint64_t time_ns; /* this has been so from here on (an exec, a new name); 0: since its start */
+	uint32_t parent;  /* pid; 0: unknown */
+	uint32_t segment; /* tells the segments of the process's manual events apart; 0: unknown */
 };
-static_assert(sizeof(struct process_info) == 24, "on disk");
+static_assert(sizeof(struct process_info) == 40, "on disk");
 
 /*
  * The accounting identity (design: pairing.md), once per hooked function and, summed up, for the capture:
- *   entries   = not_a_call + too_deep + filtered + map_full + chain_full + opened
+ *   entries   = not_a_call + too_deep + filtered + map_full + chain_full + opened + instants
  *   opened    = completed + discarded + unwound + unfinished
  *   returns   = completed + not_a_return + orphans
- *   completed = below_minimum + ring_lost + handoff_lost + (completed scopes in the file)
+ *   completed + unwound + instants = below_minimum + ring_lost + handoff_lost + expired + (scopes in the
+ * file, but for unfinished ones) An unwound scope is one whose record is sent when it is found gone; one that
+ * is found gone without a record is discarded. The scopes of `unfinished` are in the file, too, as the loader
+ * reads them from the kernel.
  */
 struct function_accounting {
 	uint64_t entries;
@@ -167,13 +192,32 @@ struct function_accounting {
 	uint64_t below_minimum;
 	uint64_t ring_lost;
 	uint64_t handoff_lost;
+	/* since version 1.1 of the file */
+	uint64_t instants; /* entries of functions whose returns are not hooked */
+	uint64_t expired;  /* scopes that a flight recorder let go of, as they were too old */
 };
-static_assert(sizeof(struct function_accounting) == 18 * 8, "on disk");
+static_assert(sizeof(struct function_accounting) == 20 * 8, "on disk");
+
+/* Hooked scopes that a file holds, but for the unfinished ones. */
+struct scopes_in_file {
+	uint64_t completed;
+	uint64_t unwound;
+	uint64_t instants;
+};
+
+static inline void scopes_in_file_add(struct scopes_in_file *in_file, uint16_t flags)
+{
+	if (flags & SCOPE_FLAG_UNFINISHED)
+		return;
+	in_file->unwound += flags & SCOPE_FLAG_UNWOUND ? 1 : 0;
+	in_file->instants += (flags & (SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT)) == SCOPE_FLAG_INSTANT;
+	in_file->completed += !(flags & (SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT));
+}
 
 /*
  * What was claimed in a segment and what became of it, summed over its rings:
  *   cursor    = delivered + lost + written_off + holes
- *   delivered = events + continuations     events: manual events in the file
+ *   delivered = events + continuations + handoff_lost + expired     events: manual events in the file
  */
 struct segment_accounting {
 	uint64_t cursor;
@@ -185,12 +229,15 @@ struct segment_accounting {
 	uint64_t holes;
 	uint32_t pid;
 	uint32_t reserved;
+	/* since version 1.1 of the file */
+	uint64_t handoff_lost; /* events that were read, but not written as the file took too long */
+	uint64_t expired;      /* that a flight recorder let go of, as they were too old */
 };
-static_assert(sizeof(struct segment_accounting) == 64, "on disk");
+static_assert(sizeof(struct segment_accounting) == 80, "on disk");
 
 /*
- * Where sources put what they drained: implemented by the capture writer, later also by the hand-off and by
- * live output. Each call returns 0 or -errno of the write; the arrays are the caller's again on return.
+ * Where sources put what they drained: implemented by the capture writer, by the relay before it, later also
+ * by live output. Each call returns 0 or -errno of the write; the arrays are the caller's again on return.
  */
 struct event_output {
 	/* Interns a name; *id stays valid for the whole capture. Bytes are data: any bytes, not
@@ -201,6 +248,11 @@ struct event_output {
 	int (*thread)(struct event_output *output, const struct thread_info *thread);
 	int (*anchor)(struct event_output *output, const struct clock_anchor *anchor);
 	int (*loss)(struct event_output *output, const struct loss_event *loss);
+	/* Optional, NULL where nobody asks: the hooked scopes that follow came from between these positions
+	 * of the kernel's ring (bytes), until the next call. */
+	void (*span)(struct event_output *output, uint64_t first, uint64_t last);
+	/* Declares a process, as capture_writer_process does. For those who follow it; no source calls it. */
+	int (*process)(struct event_output *output, const struct process_info *process);
 };
 
 #endif

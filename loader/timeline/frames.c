@@ -3,76 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timeline/durations.h"
+#include "base/vec.h"
+#include "timeline/summary.h"
 
-struct frame_mark {
-	uint64_t time_ns;
-	size_t order;
-	uint32_t lane;
-	uint32_t name;
-};
-
-struct marks {
-	struct frame_mark *items;
-	size_t count;
-};
-
-static int by_lane_and_name(const void *a, const void *b)
-{
-	const struct frame_mark *x = a, *y = b;
-
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-static int collect(const struct timeline *timeline, struct marks *marks)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < timeline->lane_count; i++)
-		for (size_t j = 0; j < timeline->lanes[i].mark_count; j++)
-			count += timeline->lanes[i].marks[j].kind == MANUAL_FRAME;
-	marks->items = malloc((count + 1) * sizeof(*marks->items));
-	if (!marks->items)
-		return -ENOMEM;
-	for (size_t i = 0; i < timeline->lane_count; i++) {
-		const struct lane *lane = &timeline->lanes[i];
-
-		for (size_t j = 0; j < lane->mark_count; j++) {
-			if (lane->marks[j].kind == MANUAL_FRAME)
-				marks->items[marks->count++] = (struct frame_mark){
-					lane->marks[j].time_ns, j, (uint32_t)i, lane->marks[j].name};
-		}
-	}
-	qsort(marks->items, marks->count, sizeof(*marks->items), by_lane_and_name);
-	return 0;
-}
-
-/* Walks through the losses of a process's segment beside frames in order of time. */
-struct loss_cursor {
-	size_t next;
-	uint64_t last_ns; /* of all losses that began before */
-	bool any;
-};
-
-static bool lost_during(const struct timeline *timeline, struct loss_cursor *cursor, uint32_t pid,
+/* A lane's frames come in order of time, and so do the losses of its process's segment. */
+static bool lost_during(const struct timeline *timeline, struct frame_group *group, uint32_t pid,
 			const struct frame *frame)
 {
-	for (; cursor->next < timeline->loss_count; cursor->next++) {
-		const struct loss_event *loss = &timeline->losses[cursor->next];
+	for (; group->next_loss < timeline->loss_count; group->next_loss++) {
+		const struct loss_event *loss = &timeline->losses[group->next_loss];
 
 		if (loss->first_ns > frame->end_ns)
 			break;
-		if (loss->pid != pid || (loss->place != LOSS_SEGMENT_LAP && loss->place != LOSS_WRITTEN_OFF))
+		if (loss->pid != pid || !loss_is_manual(loss))
 			continue;
-		if (!cursor->any || loss->last_ns > cursor->last_ns)
-			cursor->last_ns = loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
-		cursor->any = true;
+		if (!group->any_lost || loss->last_ns > group->lost_until)
+			group->lost_until = loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
+		group->any_lost = true;
 	}
-	return cursor->any && cursor->last_ns >= frame->start_ns;
+	return group->any_lost && group->lost_until >= frame->start_ns;
 }
 
 static uint64_t length_of(const struct frame *frame)
@@ -96,52 +45,85 @@ static void keep_worst(struct frame_statistics *statistics, const struct frame *
 	statistics->worst[at] = *frame;
 }
 
-static void summarise(const struct timeline *timeline, const struct frame_mark *marks, size_t count,
-		      uint64_t *durations, struct frame_statistics *statistics)
+static struct frame_group *group_of(struct frame_collector *collector, uint32_t lane, uint32_t name)
 {
-	struct loss_cursor cursor = {0};
-	uint32_t pid = timeline->lanes[marks->lane].pid;
-	size_t whole = 0;
+	uint64_t key = (uint64_t)lane << 32 | name;
+	struct frame_group *group;
+	uint32_t index;
 
-	statistics->lane = marks->lane;
-	statistics->name = marks->name;
-	statistics->marks = count;
-	for (size_t i = 0; i + 1 < count; i++) {
-		struct frame frame = {marks[i].time_ns, marks[i + 1].time_ns, i};
-
-		if (lost_during(timeline, &cursor, pid, &frame)) {
-			statistics->lost++;
-			continue;
-		}
-		durations[whole++] = length_of(&frame);
-		keep_worst(statistics, &frame);
-	}
-	statistics_of_durations(durations, whole, &statistics->frames);
+	if (hash_map_get(&collector->index, key, &index))
+		return &collector->groups[index];
+	if (vec_grow(&collector->groups, &collector->capacity, collector->count) ||
+	    hash_map_put(&collector->index, key, (uint32_t)collector->count))
+		return NULL;
+	group = &collector->groups[collector->count++];
+	memset(group, 0, sizeof(*group));
+	group->statistics.lane = lane;
+	group->statistics.name = name;
+	return group;
 }
 
-int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count)
+/* A frame lasts from its mark to the next. */
+static int add_mark(struct frame_collector *collector, const struct timeline *timeline,
+		    const struct lane *lane, const struct mark *mark)
 {
-	struct marks marks = {0};
-	int err = collect(timeline, &marks);
-	uint64_t *durations = err ? NULL : malloc((marks.count + 1) * sizeof(*durations));
+	struct frame_group *group = group_of(collector, (uint32_t)(lane - timeline->lanes), mark->name);
+	struct frame frame;
 
-	*count = 0;
-	*statistics = err ? NULL : calloc(marks.count + 1, sizeof(**statistics));
-	if (!durations || !*statistics) {
-		free(*statistics);
-		*statistics = NULL;
-		err = -ENOMEM;
+	if (!group)
+		return -ENOMEM;
+	frame = (struct frame){group->last_ns, mark->time_ns, group->statistics.marks - 1};
+	group->last_ns = mark->time_ns;
+	if (!group->statistics.marks++)
+		return 0;
+	if (lost_during(timeline, group, lane->pid, &frame)) {
+		group->statistics.lost++;
+		return 0;
 	}
-	for (size_t first = 0, end; !err && first < marks.count; first = end) {
-		const struct frame_mark *mark = &marks.items[first];
+	keep_worst(&group->statistics, &frame);
+	return durations_add(&group->durations, length_of(&frame));
+}
 
-		end = first + 1;
-		while (end < marks.count && marks.items[end].lane == mark->lane &&
-		       marks.items[end].name == mark->name)
-			end++;
-		summarise(timeline, mark, end - first, durations, &(*statistics)[(*count)++]);
+int frames_add(struct frame_collector *collector, const struct timeline *timeline,
+	       const struct lane_part *part)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < part->mark_count && !err; i++) {
+		if (part->marks[i].kind == MANUAL_FRAME)
+			err = add_mark(collector, timeline, part->lane, &part->marks[i]);
 	}
-	free(durations);
-	free(marks.items);
 	return err;
+}
+
+static int by_lane_and_name(const void *a, const void *b)
+{
+	const struct frame_statistics *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+int frames_end(struct frame_collector *collector, struct timeline_summary *summary)
+{
+	summary->frames = calloc(collector->count + 1, sizeof(*summary->frames));
+	if (!summary->frames)
+		return -ENOMEM;
+	for (size_t i = 0; i < collector->count; i++) {
+		summary->frames[i] = collector->groups[i].statistics;
+		durations_summary(&collector->groups[i].durations, &summary->frames[i].frames);
+	}
+	summary->frame_count = collector->count;
+	qsort(summary->frames, summary->frame_count, sizeof(*summary->frames), by_lane_and_name);
+	return 0;
+}
+
+void frames_clear(struct frame_collector *collector)
+{
+	for (size_t i = 0; i < collector->count; i++)
+		durations_clear(&collector->groups[i].durations);
+	free(collector->groups);
+	hash_map_clear(&collector->index);
+	memset(collector, 0, sizeof(*collector));
 }

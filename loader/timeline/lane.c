@@ -18,7 +18,7 @@ enum turn_kind {
 struct turn {
 	uint64_t time_ns;
 	enum turn_kind kind;
-	size_t manual_first, manual_end; /* of the two manual kinds: up to the next THREAD_START */
+	size_t run; /* of the two manual kinds */
 };
 
 struct turns {
@@ -26,30 +26,6 @@ struct turns {
 	size_t count;
 	size_t capacity;
 };
-
-/* By start; the outer before the inner: it ends later or, ending at the same time, was completed later. */
-static int outer_first(const void *a, const void *b)
-{
-	const struct raw_call *x = a, *y = b;
-	uint64_t x_end = x->flags & SCOPE_FLAG_UNFINISHED ? UINT64_MAX : x->end_ns;
-	uint64_t y_end = y->flags & SCOPE_FLAG_UNFINISHED ? UINT64_MAX : y->end_ns;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x_end != y_end)
-		return x_end > y_end ? -1 : 1;
-	return x->order > y->order ? -1 : 1;
-}
-
-static void sort_calls(struct thread_events *thread)
-{
-	size_t i = 1;
-
-	while (i < thread->call_count && outer_first(&thread->calls[i - 1], &thread->calls[i]) < 0)
-		i++;
-	if (i < thread->call_count)
-		qsort(thread->calls, thread->call_count, sizeof(*thread->calls), outer_first);
-}
 
 static int by_turn(const void *a, const void *b)
 {
@@ -59,7 +35,7 @@ static int by_turn(const void *a, const void *b)
 		return x->time_ns < y->time_ns ? -1 : 1;
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return (x->manual_first > y->manual_first) - (x->manual_first < y->manual_first);
+	return (x->run > y->run) - (x->run < y->run);
 }
 
 static uint64_t info_time(const struct thread_info *info)
@@ -80,28 +56,24 @@ static int add_turn(struct turns *turns, uint64_t time_ns, enum turn_kind kind)
 {
 	if (vec_grow(&turns->items, &turns->capacity, turns->count))
 		return -ENOMEM;
-	turns->items[turns->count++] = (struct turn){time_ns, kind, 0, 0};
+	turns->items[turns->count++] = (struct turn){time_ns, kind, 0};
 	return 0;
 }
 
 static int collect_manual(struct turns *turns, const struct thread_events *thread)
 {
-	size_t first = 0;
+	int err = 0;
 
-	while (first < thread->manual_count) {
-		const struct raw_manual *event = &thread->manual[first];
-		size_t end = first + 1;
+	for (size_t i = 0; i < thread->run_count && !err; i++) {
+		const struct manual_run *run = &thread->runs[i];
 
-		while (end < thread->manual_count && thread->manual[end].kind != MANUAL_THREAD_START)
-			end++;
-		if (add_turn(turns, event->time,
-			     event->kind == MANUAL_THREAD_START ? TURN_MANUAL_START : TURN_HEADLESS))
-			return -ENOMEM;
-		turns->items[turns->count - 1].manual_first = first;
-		turns->items[turns->count - 1].manual_end = end;
-		first = end;
+		if (!run->usable)
+			continue;
+		err = add_turn(turns, run->first_ns, run->headless ? TURN_HEADLESS : TURN_MANUAL_START);
+		if (!err)
+			turns->items[turns->count - 1].run = i;
 	}
-	return 0;
+	return err;
 }
 
 static int collect_turns(struct turns *turns, const struct thread_events *thread)
@@ -121,21 +93,127 @@ static int collect_turns(struct turns *turns, const struct thread_events *thread
 	return err;
 }
 
-/* Index of the first call that starts at `ns` or later. */
-static size_t first_call(const struct thread_events *thread, uint64_t ns)
+/* ---- how many calls there are between turns ---- */
+
+/* The first moment behind `ns`. */
+static struct turn_count *turn_behind(const struct thread_events *thread, uint64_t ns)
 {
-	size_t low = 0, high = thread->call_count;
+	size_t low = 0, high = thread->turn_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (thread->calls[middle].start_ns < ns)
+		if (thread->turns[middle].time_ns <= ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low;
+	return &thread->turns[low];
 }
+
+void lane_turns_count(struct thread_events *thread, const struct raw_call *call)
+{
+	struct turn_count *turn = turn_behind(thread, call->start_ns);
+	uint64_t last = call->flags & SCOPE_FLAG_UNFINISHED ? call->start_ns : call->end_ns;
+
+	turn->before++;
+	if (last > turn->latest)
+		turn->latest = last;
+}
+
+void lane_turns_sum(struct thread_events *thread)
+{
+	for (size_t i = 1; i <= thread->turn_count; i++)
+		thread->turns[i].before += thread->turns[i - 1].before;
+}
+
+/* All calls lie between the same two moments, as those of most threads do. */
+static bool count_at_once(struct thread_events *thread)
+{
+	struct turn_count *turn = turn_behind(thread, thread->first_call_ns);
+
+	if (turn != turn_behind(thread, thread->last_call_ns))
+		return false;
+	turn->before = thread->call_count;
+	turn->latest = thread->latest_call_ns;
+	lane_turns_sum(thread);
+	return true;
+}
+
+/*
+ * Where calls lie on both sides of one moment only, as where a thread writes its first manual event after
+ * some calls, their number does not matter as long as the thread is one: whatever it is, it is neither none
+ * nor all.
+ */
+static int count_roughly(struct thread_events *thread, bool *certain)
+{
+	struct turn_count *turn = turn_behind(thread, thread->first_call_ns);
+	struct lane_plan plan;
+	int err;
+
+	*certain = false;
+	if (turn + 1 != turn_behind(thread, thread->last_call_ns))
+		return 0;
+	turn->before = 1;
+	turn->latest = thread->latest_call_ns;
+	turn[1].before = thread->call_count - 1;
+	lane_turns_sum(thread);
+	err = lane_plan_make(&plan, thread);
+	*certain = !err && plan.count == 1;
+	lane_plan_clear(&plan);
+	for (size_t i = 0; i <= thread->turn_count && !*certain; i++)
+		thread->turns[i].before = thread->turns[i].latest = 0;
+	return err;
+}
+
+int lane_turns_note(struct thread_events *thread, bool *uncertain)
+{
+	struct turns turns = {0};
+	int err = collect_turns(&turns, thread);
+
+	/* One more, behind all, for the calls after the last. */
+	if (!err) {
+		thread->turns = calloc(turns.count + 1, sizeof(*thread->turns));
+		err = thread->turns ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < turns.count && !err; i++) {
+		if (!i || turns.items[i].time_ns != turns.items[i - 1].time_ns)
+			thread->turns[thread->turn_count++].time_ns = turns.items[i].time_ns;
+	}
+	free(turns.items);
+	*uncertain = false;
+	if (err || count_at_once(thread))
+		return err;
+	err = count_roughly(thread, uncertain);
+	*uncertain = !*uncertain;
+	return err;
+}
+
+/* How many calls start before `ns`, which is a turn, or 0. */
+static uint64_t first_call(const struct thread_events *thread, uint64_t ns)
+{
+	return ns ? turn_behind(thread, ns - 1)->before : 0;
+}
+
+uint64_t lane_span_last(const struct lane_plan *plan, size_t index, const struct thread_events *thread,
+			uint64_t end_ns)
+{
+	const struct lane_span *span = &plan->spans[index];
+	uint64_t behind = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX;
+	uint64_t end = span->exit_ns ? span->exit_ns : end_ns;
+
+	for (size_t i = 0; i <= thread->turn_count; i++) {
+		uint64_t from = i ? thread->turns[i - 1].time_ns : 0;
+
+		if (from >= span->begin_ns && from < behind && thread->turns[i].latest > end)
+			end = thread->turns[i].latest;
+	}
+	if (span->has_manual && thread->runs[span->run].last_ns > end)
+		end = thread->runs[span->run].last_ns;
+	return end;
+}
+
+/* ---- spans ---- */
 
 /* Opens a span whose calls begin at `ns`, where those of the span before it end. NULL when out of memory. */
 static struct lane_span *open_span(struct lane_plan *plan, const struct thread_events *thread, uint64_t ns)
@@ -179,8 +257,7 @@ static int manual_start(struct lane_plan *plan, struct lane_span *span, const st
 	if (!span)
 		return -ENOMEM;
 	span->has_manual = true;
-	span->manual_first = turn->manual_first;
-	span->manual_end = turn->manual_end;
+	span->run = turn->run;
 	if (turn->kind == TURN_MANUAL_START && !span->start_ns &&
 	    span->call_first == first_call(thread, turn->time_ns))
 		span->start_ns = turn->time_ns;
@@ -213,23 +290,38 @@ static int take_turn(struct lane_plan *plan, const struct thread_events *thread,
 	}
 }
 
-/* Names in order of time, so that the last one stays. */
-static void place_names(struct lane_plan *plan, struct thread_events *thread)
+int name_changes_add(struct name_change **names, size_t *count, size_t *capacity, uint64_t time_ns,
+		     uint32_t name)
+{
+	if (vec_grow(names, capacity, *count))
+		return -ENOMEM;
+	(*names)[*count] = (struct name_change){time_ns, name, (uint32_t)*count};
+	++*count;
+	return 0;
+}
+
+/* Gives each span its names. */
+static int place_names(struct lane_plan *plan, struct thread_events *thread)
 {
 	size_t at = 0;
+	int err = 0;
 
 	if (thread->info_count)
 		qsort(thread->infos, thread->info_count, sizeof(*thread->infos), by_info_time);
-	for (size_t i = 0; i < thread->info_count; i++) {
+	for (size_t i = 0; i < thread->info_count && !err; i++) {
 		const struct thread_info *info = &thread->infos[i];
 		uint64_t time = info_time(info);
+		struct lane_span *span;
 
 		while (at + 1 < plan->count && time && plan->spans[at + 1].begin_ns <= time &&
 		       !(info->change == THREAD_EXITED && plan->spans[at].exit_ns == time))
 			at++;
+		span = &plan->spans[at];
 		if (info->name)
-			plan->spans[at].name = info->name;
+			err = name_changes_add(&span->names, &span->name_count, &span->name_capacity, time,
+					       info->name);
 	}
+	return err;
 }
 
 int lane_plan_make(struct lane_plan *plan, struct thread_events *thread)
@@ -239,7 +331,6 @@ int lane_plan_make(struct lane_plan *plan, struct thread_events *thread)
 	int err;
 
 	memset(plan, 0, sizeof(*plan));
-	sort_calls(thread);
 	err = collect_turns(&turns, thread);
 	if (!err && !open_span(plan, thread, 0))
 		err = -ENOMEM;
@@ -252,12 +343,13 @@ int lane_plan_make(struct lane_plan *plan, struct thread_events *thread)
 	if (last->exit_ns && first_call(thread, last->exit_ns) < thread->call_count &&
 	    !open_span(plan, thread, last->exit_ns))
 		return -ENOMEM;
-	place_names(plan, thread);
-	return 0;
+	return place_names(plan, thread);
 }
 
 void lane_plan_clear(struct lane_plan *plan)
 {
+	for (size_t i = 0; i < plan->count; i++)
+		free(plan->spans[i].names);
 	free(plan->spans);
 	memset(plan, 0, sizeof(*plan));
 }

@@ -24,106 +24,182 @@
 
 #define SUB_LANES 255 /* what uint8_t can tell apart, less one for those that find no other place */
 
-/* Stops are looked for among so many of the innermost open scopes; those further out are found through a
- * table. */
-#define NEAR_SCOPES 64
+/* ---- what is kept from one part of a lane to the next ---- */
 
-/* ---- manual events to scopes, in the order of their starts ---- */
-
-struct pairing {
-	struct scope *scopes;
-	size_t count;
-	size_t *open; /* indexes into scopes, innermost last; stopped ones stay until they are innermost */
-	size_t open_count;
-	size_t open_capacity;
-	struct hash_map
-		far; /* scope id -> index: all that were pushed out of the nearest NEAR_SCOPES, and others */
-	uint64_t orphans;
+/* Scopes of one kind that have begun, the last one on top; of those that have ended only the top is taken
+ * away. */
+struct begun {
+	struct begun_scope {
+		uint64_t end_ns;
+		uint32_t end; /* manual: position */
+		uint32_t scope;
+		uint32_t name;
+	} * items;
+	size_t count, capacity;
 };
 
-static bool is_open(const struct pairing *pairing, size_t index, uint64_t scope_id)
-{
-	const struct scope *scope = &pairing->scopes[index];
+struct open_scope {
+	uint64_t end_ns;
+	uint64_t number;  /* in the lane */
+	uint64_t late_ns; /* taken by children in parts after its own */
+	uint32_t end_position;
+	uint32_t name;
+	uint32_t function;
+	uint16_t flags;
+	uint8_t kind;
+};
 
-	return scope->flags & NEVER_STOPPED && scope->end_ns == scope_id;
+struct stack {
+	struct open_scope *items;
+	size_t count, capacity;
+};
+
+struct merge {
+	struct lane *lane;
+	struct merge_input input;
+	const struct manual_run *run; /* NULL: it has no manual events */
+	struct starts starts;
+	/* What the manual events so far have come to, as far as it is not in a part yet: */
+	struct scope *pairs; /* by start */
+	size_t pair_count, pair_capacity;
+	uint32_t pairs_told; /* so many came before them */
+	struct raw_call *completes;
+	size_t complete_count, complete_capacity;
+	struct mark *marks;
+	size_t mark_count, mark_capacity;
+	/* Of all parts so far: */
+	uint64_t scopes_told;
+	struct begun manual, hooked;
+	struct stack *stacks; /* by sub-lane */
+	size_t stack_count, stack_capacity;
+	uint32_t max_depth;
+	/* The part being made: */
+	struct merge_room *room;
+	struct lane_part *part;
+};
+
+struct merge *merge_create(struct lane *lane, const struct merge_input *input)
+{
+	struct merge *merge = calloc(1, sizeof(*merge));
+
+	if (!merge)
+		return NULL;
+	merge->lane = lane;
+	merge->input = *input;
+	if (input->source->run != UINT32_MAX)
+		merge->run = &input->thread->runs[input->source->run];
+	return merge;
 }
 
-static void pop_stopped(struct pairing *pairing)
+void merge_destroy(struct merge *merge)
 {
-	while (pairing->open_count &&
-	       !(pairing->scopes[pairing->open[pairing->open_count - 1]].flags & NEVER_STOPPED))
-		pairing->open_count--;
-	if (!pairing->open_count && pairing->far.count)
-		hash_map_clear(&pairing->far);
+	if (!merge)
+		return;
+	for (size_t i = 0; i < merge->stack_count; i++)
+		free(merge->stacks[i].items);
+	free(merge->stacks);
+	starts_clear(&merge->starts);
+	free(merge->pairs);
+	free(merge->completes);
+	free(merge->marks);
+	free(merge->manual.items);
+	free(merge->hooked.items);
+	free(merge);
 }
 
-static int start_scope(struct pairing *pairing, const struct raw_manual *event, size_t position)
+void merge_room_clear(struct merge_room *room)
 {
-	struct scope *scope = &pairing->scopes[pairing->count];
+	free(room->scopes);
+	free(room->marks);
+	free(room->late);
+	memset(room, 0, sizeof(*room));
+}
 
-	pop_stopped(pairing);
-	if (vec_grow(&pairing->open, &pairing->open_capacity, pairing->open_count))
+/* ---- manual events ---- */
+
+static uint32_t position_in(const struct merge *merge, uint32_t order)
+{
+	return POSITION(order - merge->run->first);
+}
+
+static int start_scope(struct merge *merge, const struct raw_manual *event)
+{
+	struct scope *scope;
+
+	if (vec_grow(&merge->pairs, &merge->pair_capacity, merge->pair_count) ||
+	    starts_push(&merge->starts, event->value, event->order,
+			merge->pairs_told + (uint32_t)merge->pair_count))
 		return -ENOMEM;
-	if (pairing->open_count >= NEAR_SCOPES) {
-		size_t index = pairing->open[pairing->open_count - NEAR_SCOPES];
-
-		if (pairing->scopes[index].flags & NEVER_STOPPED &&
-		    hash_map_put(&pairing->far, pairing->scopes[index].end_ns, (uint32_t)index))
-			return -ENOMEM;
-	}
+	scope = &merge->pairs[merge->pair_count++];
 	memset(scope, 0, sizeof(*scope));
 	scope->start_ns = event->time;
-	scope->end_ns = event->value;
-	scope->child_ns = POSITIONS(POSITION(position), UINT32_MAX);
+	scope->end_ns = event->order; /* until it is told */
+	scope->child_ns = POSITIONS(position_in(merge, event->place), UINT32_MAX);
 	scope->name = event->name;
 	scope->function = UINT32_MAX;
 	scope->kind = SCOPE_MANUAL;
 	scope->flags = NEVER_STOPPED;
-	pairing->open[pairing->open_count++] = pairing->count++;
 	return 0;
 }
 
-static struct scope *find_open(const struct pairing *pairing, uint64_t scope_id)
+static void stop_scope(struct merge *merge, const struct raw_manual *event)
 {
-	size_t near = pairing->open_count < NEAR_SCOPES ? pairing->open_count : NEAR_SCOPES;
-	uint32_t far;
+	struct scope *scope;
+	struct start start;
 
-	for (size_t i = 1; i <= near; i++) {
-		size_t index = pairing->open[pairing->open_count - i];
-
-		if (is_open(pairing, index, scope_id))
-			return &pairing->scopes[index];
-	}
-	if (hash_map_get(&pairing->far, scope_id, &far) && is_open(pairing, far, scope_id))
-		return &pairing->scopes[far];
-	return NULL;
+	/* Of the scopes of earlier parts the ends were known then. */
+	if (!starts_stop(&merge->starts, event->value, &start) || start.place < merge->pairs_told)
+		return;
+	scope = &merge->pairs[start.place - merge->pairs_told];
+	scope->end_ns = event->time;
+	scope->child_ns = POSITIONS(scope->child_ns >> 32, position_in(merge, event->place));
+	scope->flags = 0;
 }
 
-static void stop_scope(struct pairing *pairing, const struct raw_manual *event, size_t position)
+static int add_complete(struct merge *merge, const struct raw_manual *event)
 {
-	struct scope *scope = find_open(pairing, event->value);
+	if (vec_grow(&merge->completes, &merge->complete_capacity, merge->complete_count))
+		return -ENOMEM;
+	merge->completes[merge->complete_count++] =
+		(struct raw_call){.start_ns = event->time,
+				  .end_ns = event->value,
+				  .id = event->name,
+				  .order = event->place - merge->run->first,
+				  .flags = event->inside};
+	return 0;
+}
 
-	if (!scope) {
-		pairing->orphans++;
-		return;
+static int add_mark(struct merge *merge, const struct raw_manual *event)
+{
+	if (vec_grow(&merge->marks, &merge->mark_capacity, merge->mark_count))
+		return -ENOMEM;
+	merge->marks[merge->mark_count++] = (struct mark){.time_ns = event->time,
+							  .value = event->value,
+							  .name = event->name,
+							  .scope = position_in(merge, event->place),
+							  .kind = event->kind};
+	return 0;
+}
+
+int merge_event(struct merge *merge, const struct raw_manual *event)
+{
+	switch (event->kind) {
+	case MANUAL_START:
+		return start_scope(merge, event);
+	case MANUAL_STOP:
+		stop_scope(merge, event);
+		return 0;
+	case MANUAL_COMPLETE:
+		return add_complete(merge, event);
+	case MANUAL_THREAD_START:
+	case MANUAL_THREAD_NAME:
+		return 0;
+	default:
+		return add_mark(merge, event);
 	}
-	scope->end_ns = event->time;
-	scope->child_ns = POSITIONS(scope->child_ns >> 32, POSITION(position));
-	scope->flags = 0;
-	pop_stopped(pairing);
 }
 
 /* ---- the three streams ---- */
-
-struct merge {
-	const struct merge_input *input;
-	struct lane *lane;
-	const struct raw_call *calls; /* hooked, outer first */
-	size_t call_count;
-	struct raw_call *completes; /* COMPLETE records, outer first */
-	size_t complete_count;
-	struct pairing pairing;
-};
 
 /* Where it does not tell, it may have started before all others. */
 static uint32_t complete_start(const struct raw_call *complete)
@@ -144,77 +220,6 @@ static int outer_first(const void *a, const void *b)
 	if (complete_start(x) != complete_start(y))
 		return complete_start(x) < complete_start(y) ? -1 : 1;
 	return x->order > y->order ? -1 : 1;
-}
-
-struct manual_counts {
-	size_t starts;
-	size_t completes;
-	size_t marks;
-};
-
-static struct manual_counts count_manual(const struct raw_manual *events, size_t count)
-{
-	struct manual_counts counts = {0};
-
-	for (size_t i = 0; i < count; i++) {
-		counts.starts += events[i].kind == MANUAL_START;
-		counts.completes += events[i].kind == MANUAL_COMPLETE;
-		counts.marks += events[i].kind >= MANUAL_INSTANT && events[i].kind != MANUAL_THREAD_START &&
-				events[i].kind != MANUAL_THREAD_NAME;
-	}
-	return counts;
-}
-
-/* Room for all of the lane; the pairs are made at its far end, and so are read before they are written over.
- */
-static int allocate(struct merge *merge, const struct manual_counts *counts)
-{
-	struct lane *lane = merge->lane;
-	size_t others = merge->call_count + counts->completes;
-
-	if (others + counts->starts) {
-		lane->scopes = calloc(others + counts->starts, sizeof(*lane->scopes));
-		if (!lane->scopes)
-			return -ENOMEM;
-	}
-	if (counts->marks) {
-		lane->marks = calloc(counts->marks, sizeof(*lane->marks));
-		if (!lane->marks)
-			return -ENOMEM;
-	}
-	if (counts->completes) {
-		merge->completes = calloc(counts->completes, sizeof(*merge->completes));
-		if (!merge->completes)
-			return -ENOMEM;
-	}
-	merge->pairing.scopes = lane->scopes ? lane->scopes + others : NULL;
-	return 0;
-}
-
-static int take_event(struct merge *merge, const struct raw_manual *event, size_t position)
-{
-	struct lane *lane = merge->lane;
-
-	switch (event->kind) {
-	case MANUAL_START:
-		return start_scope(&merge->pairing, event, position);
-	case MANUAL_STOP:
-		stop_scope(&merge->pairing, event, position);
-		return 0;
-	case MANUAL_COMPLETE:
-		merge->completes[merge->complete_count++] = (struct raw_call){
-			event->time, event->value, event->name, (uint32_t)position, event->inside};
-		return 0;
-	case MANUAL_THREAD_START:
-		return 0;
-	case MANUAL_THREAD_NAME:
-		lane->name = event->name;
-		return 0;
-	default:
-		lane->marks[lane->mark_count++] = (struct mark){event->time, event->value, event->name,
-								POSITION(position), event->kind};
-		return 0;
-	}
 }
 
 /* ---- losses ---- */
@@ -254,15 +259,15 @@ size_t merge_losses(struct loss_event *losses, size_t count)
 }
 
 /* Number of losses that come before (pid, ring, first_ns > `ns`). */
-static size_t losses_up_to(const struct merge_input *input, uint32_t pid, uint16_t ring, uint64_t ns)
+static size_t losses_up_to(const struct capture *capture, uint32_t pid, uint16_t ring, uint64_t ns)
 {
 	const struct loss_event key = {.pid = pid, .index = ring, .first_ns = ns};
-	size_t low = 0, high = input->loss_count;
+	size_t low = 0, high = capture->segment_loss_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (loss_order(&input->losses[middle], &key) <= 0)
+		if (loss_order(&capture->segment_losses[middle], &key) <= 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -274,57 +279,92 @@ static size_t losses_up_to(const struct merge_input *input, uint32_t pid, uint16
  * A scope whose stop may have been lost with other events ends where the first loss of its ring after its
  * start began: its thread is known to have been in it until then, and may have left it since.
  */
-static void cut_at_loss(const struct merge *merge, uint8_t ring, struct scope *scope)
+static void cut_at_loss(const struct merge *merge, struct scope *scope)
 {
-	const struct merge_input *input = merge->input;
+	const struct capture *capture = merge->input.capture;
 	uint32_t pid = merge->lane->pid;
+	uint8_t ring = merge->run->ring;
 	/* The loss before may have begun earlier and lasted until after the start. */
-	size_t i = losses_up_to(input, pid, ring, scope->start_ns);
-	const struct loss_event *loss = i ? &input->losses[i - 1] : NULL;
+	size_t i = losses_up_to(capture, pid, ring, scope->start_ns);
+	const struct loss_event *loss = i ? &capture->segment_losses[i - 1] : NULL;
 
 	if (!loss || loss->pid != pid || loss->index != ring || loss->last_ns < scope->start_ns)
-		loss = i < input->loss_count ? &input->losses[i] : NULL;
+		loss = i < capture->segment_loss_count ? &capture->segment_losses[i] : NULL;
 	if (!loss || loss->pid != pid || loss->index != ring)
 		return;
 	scope->end_ns = loss->first_ns > scope->start_ns ? loss->first_ns : scope->start_ns;
 	scope->flags = SCOPE_FLAG_CUT | SCOPE_FLAG_LOST;
 }
 
-static int take_manual(struct merge *merge)
+/* The stop of a start that lies in a later region; NULL if there is none. */
+static const struct late_stop *late_stop_of(const struct thread_events *thread, uint32_t start)
 {
-	const struct lane_span *span = merge->input->span;
-	const struct raw_manual *events = merge->input->thread->manual + span->manual_first;
-	size_t count = span->manual_end - span->manual_first;
-	int err = 0;
+	size_t low = 0, high = thread->stop_count;
 
-	for (size_t i = 0; i < count && !err; i++)
-		err = take_event(merge, &events[i], i);
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thread->stops[middle].start < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < thread->stop_count && thread->stops[low].start == start ? &thread->stops[low] : NULL;
+}
+
+/* The end of a scope whose stop was not met, before it goes into a part. */
+static void end_pair(struct merge *merge, struct scope *scope)
+{
+	const struct late_stop *late = late_stop_of(merge->input.thread, (uint32_t)scope->end_ns);
+
+	if (late) {
+		scope->end_ns = late->time_ns > scope->start_ns ? late->time_ns : scope->start_ns;
+		scope->child_ns = POSITIONS(scope->child_ns >> 32, position_in(merge, late->stop));
+		scope->flags = 0;
+		return;
+	}
+	scope->end_ns = merge->input.source->last_ns;
+	cut_at_loss(merge, scope);
+}
+
+/* How many of the pairs begin before the bound, their ends made known. */
+static size_t end_pairs(struct merge *merge, uint64_t bound_ns)
+{
+	size_t count = 0;
+
+	for (; count < merge->pair_count && merge->pairs[count].start_ns < bound_ns; count++) {
+		if (merge->pairs[count].flags & NEVER_STOPPED)
+			end_pair(merge, &merge->pairs[count]);
+	}
+	return count;
+}
+
+/* The same of the COMPLETE records, which are put in order. */
+static size_t sort_completes(struct merge *merge, uint64_t bound_ns)
+{
+	size_t count = 0;
+
 	if (merge->complete_count)
 		qsort(merge->completes, merge->complete_count, sizeof(*merge->completes), outer_first);
-	for (size_t i = 0; i < merge->pairing.count; i++) {
-		struct scope *scope = &merge->pairing.scopes[i];
-
-		if (!(scope->flags & NEVER_STOPPED))
-			continue;
-		scope->end_ns = merge->input->end_ns;
-		cut_at_loss(merge, events[0].ring, scope);
-	}
-	return err;
+	while (count < merge->complete_count && merge->completes[count].start_ns < bound_ns)
+		count++;
+	return count;
 }
 
 static struct scope hooked_scope(const struct merge *merge, const struct raw_call *call)
 {
-	const struct function_info *info = &merge->input->timeline->functions[call->id].info;
+	const struct function_info *info = &merge->input.capture->timeline->functions[call->id].info;
 
 	return (struct scope){
 		.start_ns = call->start_ns,
-		.end_ns = call->flags & SCOPE_FLAG_UNFINISHED ? merge->input->end_ns : call->end_ns,
+		.end_ns = call->flags & SCOPE_FLAG_UNFINISHED ? merge->input.source->last_ns : call->end_ns,
 		.child_ns = POSITIONS(call->order, call->order),
 		.name = info->name,
 		.module = info->module,
 		.function = call->id,
 		.kind = SCOPE_HOOKED,
 		.flags = call->flags,
+		.start_tid = call->start_tid,
 	};
 }
 
@@ -347,40 +387,57 @@ static bool goes_first(const struct scope *a, const struct scope *b)
 	return a->kind != b->kind || a->child_ns >> 32 <= b->child_ns >> 32;
 }
 
+struct streams {
+	const struct raw_call *calls, *calls_end; /* hooked, outer first */
+	const struct raw_call *completes, *completes_end;
+	const struct scope *pairs, *pairs_end;
+};
+
+static bool next_call(const struct merge *merge, struct streams *at, struct scope *scope)
+{
+	if (at->calls == at->calls_end)
+		return false;
+	*scope = hooked_scope(merge, at->calls++);
+	return true;
+}
+
+static bool next_complete(struct streams *at, struct scope *scope)
+{
+	if (at->completes == at->completes_end)
+		return false;
+	*scope = complete_scope(at->completes++);
+	return true;
+}
+
 /*
- * Merges the streams, each in its own order, into lane->scopes. Of scopes with the same start and end a
+ * Merges the streams, each in its own order, into the part's scopes. Of scopes with the same start and end a
  * hooked one is taken for the outer: a function that is a manual scope as a whole.
  */
-static void merge_streams(struct merge *merge)
+static void merge_streams(struct merge *merge, struct streams *at)
 {
-	struct scope *out = merge->lane->scopes;
-	const struct scope *pair = merge->pairing.scopes, *pairs_end = pair + merge->pairing.count;
-	size_t calls = 0, completes = 0;
+	struct scope *out = merge->room->scopes, call, complete;
+	bool has_call = next_call(merge, at, &call), has_complete = next_complete(at, &complete);
 
 	for (;;) {
-		struct scope next = {0}, candidate;
-		size_t *taken = NULL;
+		const struct scope *next = has_call ? &call : NULL;
 
-		if (calls < merge->call_count) {
-			next = hooked_scope(merge, &merge->calls[calls]);
-			taken = &calls;
-		}
-		if (completes < merge->complete_count) {
-			candidate = complete_scope(&merge->completes[completes]);
-			if (!taken || !goes_first(&next, &candidate)) {
-				next = candidate;
-				taken = &completes;
-			}
-		}
-		if (pair < pairs_end && (!taken || !goes_first(&next, pair)))
-			next = *pair++;
-		else if (taken)
-			++*taken;
-		else
+		if (has_complete && (!next || !goes_first(next, &complete)))
+			next = &complete;
+		if (at->pairs < at->pairs_end && (!next || !goes_first(next, at->pairs)))
+			next = at->pairs;
+		if (!next)
 			break;
-		*out++ = next;
+		*out++ = *next;
+		if (next == &call)
+			has_call = next_call(merge, at, &call);
+		else if (next == &complete)
+			has_complete = next_complete(at, &complete);
+		else
+			at->pairs++;
 	}
-	merge->lane->scope_count = (size_t)(out - merge->lane->scopes);
+	merge->part->scopes = merge->room->scopes;
+	merge->part->scope_count = (size_t)(out - merge->room->scopes);
+	merge->part->first_scope = merge->scopes_told;
 }
 
 /* ---- arguments and flows to scopes ---- */
@@ -397,17 +454,6 @@ static bool began_before(const struct scope *scope, const struct mark *mark)
 	       (scope->kind == SCOPE_HOOKED || scope->child_ns >> 32 < position_of(mark));
 }
 
-/* Scopes of one kind that have begun, the last one on top; of those that have ended only the top is taken
- * away. */
-struct begun {
-	struct {
-		uint64_t end_ns;
-		uint32_t end; /* manual: position */
-		uint32_t scope;
-	} * items;
-	size_t count;
-};
-
 /* The time tells of a scope whose stop was lost; elsewhere the position is as good, or better. */
 static uint32_t innermost_of(struct begun *begun, uint32_t position, uint64_t now)
 {
@@ -417,233 +463,356 @@ static uint32_t innermost_of(struct begun *begun, uint32_t position, uint64_t no
 	return begun->count ? begun->items[begun->count - 1].scope : MARK_NO_SCOPE;
 }
 
-static void begin_scope(struct begun *begun, const struct scope *scopes, uint32_t index)
+static int begin_scope(struct begun *begun, const struct scope *scope, uint32_t number)
 {
-	const struct scope *scope = &scopes[index];
 	uint32_t start = (uint32_t)(scope->child_ns >> 32);
 	uint64_t end_ns = scope->end_ns;
 	uint32_t end = scope->kind == SCOPE_MANUAL ? (uint32_t)scope->child_ns : UINT32_MAX;
+	bool inside;
 
+	if (scope->flags & SCOPE_FLAG_INSTANT)
+		return 0;
+	inside = innermost_of(begun, scope->kind == SCOPE_MANUAL ? start : 0, scope->start_ns) !=
+		 MARK_NO_SCOPE;
 	/* What is never stopped ends with the scope around it, what is cut at a loss no later. */
-	if (scope->flags & (NEVER_STOPPED | SCOPE_FLAG_CUT) &&
-	    innermost_of(begun, start, scope->start_ns) != MARK_NO_SCOPE) {
+	if (scope->flags & (NEVER_STOPPED | SCOPE_FLAG_CUT) && inside) {
 		end = begun->items[begun->count - 1].end;
 		if (end_ns > begun->items[begun->count - 1].end_ns)
 			end_ns = begun->items[begun->count - 1].end_ns;
 	}
-	begun->items[begun->count].end_ns = end_ns;
-	begun->items[begun->count].end = end;
-	begun->items[begun->count++].scope = index;
+	if (vec_grow(&begun->items, &begun->capacity, begun->count))
+		return -ENOMEM;
+	begun->items[begun->count++] = (struct begun_scope){end_ns, end, number, scope->name};
+	return 0;
+}
+
+/* Scopes up to the mark, or all, have begun. */
+static int begin_scopes(struct merge *merge, size_t *next, const struct mark *mark)
+{
+	const struct lane_part *part = merge->part;
+	int err = 0;
+
+	for (; !err && *next < part->scope_count; ++*next) {
+		const struct scope *scope = &part->scopes[*next];
+
+		if (mark && !began_before(scope, mark))
+			break;
+		err = begin_scope(scope->kind == SCOPE_MANUAL ? &merge->manual : &merge->hooked, scope,
+				  (uint32_t)(part->first_scope + *next));
+	}
+	return err;
+}
+
+static void attach(struct merge *merge, struct mark *mark)
+{
+	struct begun *begun = &merge->manual;
+	uint32_t scope = innermost_of(begun, position_of(mark), mark->time_ns);
+
+	if (scope == MARK_NO_SCOPE) {
+		begun = &merge->hooked;
+		scope = innermost_of(begun, 0, mark->time_ns);
+	}
+	mark->scope = scope;
+	mark->scope_name = scope == MARK_NO_SCOPE ? 0 : begun->items[begun->count - 1].name;
 }
 
 /*
  * An argument or a flow belongs to the manual scope that was begun last, as its program sees it, whatever is
  * hooked; where there is none, to the hooked one.
  */
-static void attach_all(struct lane *lane, struct begun *manual, struct begun *hooked)
+static int attach_marks(struct merge *merge)
 {
+	struct lane_part *part = merge->part;
 	size_t next = 0;
+	int err = 0;
 
-	for (size_t i = 0; i < lane->mark_count; i++) {
-		struct mark *mark = &lane->marks[i];
-		uint32_t scope = MARK_NO_SCOPE;
+	if (!merge->lane->mark_count)
+		return 0;
+	for (size_t i = 0; i < part->mark_count && !err; i++) {
+		struct mark *mark = &part->marks[i];
 
-		if (mark->kind == MANUAL_ARGUMENT || mark->kind == MANUAL_FLOW) {
-			for (; next < lane->scope_count && began_before(&lane->scopes[next], mark); next++)
-				begin_scope(lane->scopes[next].kind == SCOPE_MANUAL ? manual : hooked,
-					    lane->scopes, (uint32_t)next);
-			scope = innermost_of(manual, position_of(mark), mark->time_ns);
-			if (scope == MARK_NO_SCOPE)
-				scope = innermost_of(hooked, 0, mark->time_ns);
+		if (mark->kind != MANUAL_ARGUMENT && mark->kind != MANUAL_FLOW) {
+			mark->scope = MARK_NO_SCOPE;
+			continue;
 		}
-		mark->scope = scope;
+		err = begin_scopes(merge, &next, mark);
+		if (!err)
+			attach(merge, mark);
 	}
-}
-
-static int attach_marks(struct lane *lane)
-{
-	struct begun manual = {NULL, 0}, hooked = {NULL, 0};
-	size_t room = lane->mark_count ? lane->scope_count + 1 : 1;
-	int err = -ENOMEM;
-
-	manual.items = malloc(room * sizeof(*manual.items));
-	hooked.items = malloc(room * sizeof(*hooked.items));
-	if (manual.items && hooked.items) {
-		attach_all(lane, &manual, &hooked);
-		err = 0;
-	}
-	free(manual.items);
-	free(hooked.items);
-	return err;
+	return err ? err : begin_scopes(merge, &next, NULL);
 }
 
 /* ---- depth, self time, sub-lanes: one sweep ---- */
 
-struct open_scope {
-	size_t index;
-	uint32_t end_position;
-};
-
-struct stack {
-	struct open_scope *items;
-	size_t count;
-	size_t capacity;
-};
-
-struct sweep {
-	struct scope *scopes;
-	struct stack stacks[SUB_LANES + 1];
-	size_t stack_count;
-	uint32_t max_depth;
-};
-
-/* Has `outer`, which started no later, ended before `scope` started? */
-static bool is_over(const struct sweep *sweep, const struct open_scope *outer, const struct scope *scope)
+/* Has `before`, which started no later, ended before `scope` started? */
+static bool is_over(const struct open_scope *before, const struct scope *scope)
 {
-	const struct scope *before = &sweep->scopes[outer->index];
-
 	if (before->end_ns != scope->start_ns)
 		return before->end_ns < scope->start_ns;
+	if (before->flags & SCOPE_FLAG_INSTANT)
+		return true;
 	/* It ended in the very ns: what has no length may have been its last part, the records tell. */
 	if (scope->end_ns != scope->start_ns && !(scope->flags & NEVER_STOPPED))
 		return true;
 	if (before->kind != scope->kind)
 		return before->kind != SCOPE_HOOKED;
-	return (uint32_t)(scope->child_ns >> 32) > outer->end_position;
+	return (uint32_t)(scope->child_ns >> 32) > before->end_position;
+}
+
+/* Tells what children in later parts took of it. */
+static int tell_late(struct merge *merge, struct open_scope *open)
+{
+	struct merge_room *room = merge->room;
+	struct lane_part *part = merge->part;
+
+	if (!open->late_ns)
+		return 0;
+	if (vec_grow(&room->late, &room->late_capacity, part->late_count))
+		return -ENOMEM;
+	room->late[part->late_count++] =
+		(struct late_child){open->late_ns, open->number, open->name, open->function, open->kind};
+	open->late_ns = 0;
+	return 0;
+}
+
+static int close_over(struct merge *merge, struct stack *stack, const struct scope *scope)
+{
+	int err = 0;
+
+	while (!err && stack->count && is_over(&stack->items[stack->count - 1], scope))
+		err = tell_late(merge, &stack->items[--stack->count]);
+	return err;
 }
 
 /* The sub-lane of the innermost open scope: the one that started last. NULL if none is open. */
-static struct stack *find_innermost(struct sweep *sweep, const struct scope *scope, bool containing)
+static int find_innermost(struct merge *merge, const struct scope *scope, struct stack **found)
 {
-	struct stack *found = NULL;
+	bool containing = !(scope->flags & NEVER_STOPPED);
+	int err = 0;
 
-	for (size_t i = 0; i < sweep->stack_count; i++) {
-		struct stack *stack = &sweep->stacks[i];
+	*found = NULL;
+	for (size_t i = 0; i < merge->stack_count && !err; i++) {
+		struct stack *stack = &merge->stacks[i];
 		const struct open_scope *top;
 
-		while (stack->count && is_over(sweep, &stack->items[stack->count - 1], scope))
-			stack->count--;
-		if (!stack->count)
+		err = close_over(merge, stack, scope);
+		if (err || !stack->count)
 			continue;
 		top = &stack->items[stack->count - 1];
-		if (containing && sweep->scopes[top->index].end_ns < scope->end_ns)
+		if (containing && top->end_ns < scope->end_ns)
 			continue;
-		if (!found || top->index > found->items[found->count - 1].index)
-			found = stack;
+		if (!*found || top->number > (*found)->items[(*found)->count - 1].number)
+			*found = stack;
 	}
-	return found;
+	return err;
 }
 
 /* A sub-lane in which nothing is open. The last one takes whatever finds no other place. */
-static struct stack *find_free(struct sweep *sweep)
+static struct stack *find_free(struct merge *merge)
 {
-	for (size_t i = 0; i < sweep->stack_count; i++) {
-		if (!sweep->stacks[i].count)
-			return &sweep->stacks[i];
+	for (size_t i = 0; i < merge->stack_count && i < SUB_LANES; i++) {
+		if (!merge->stacks[i].count)
+			return &merge->stacks[i];
 	}
-	if (sweep->stack_count < SUB_LANES)
-		return &sweep->stacks[sweep->stack_count++];
-	sweep->stacks[SUB_LANES].count = 0;
-	return &sweep->stacks[SUB_LANES];
+	if (merge->stack_count > SUB_LANES) {
+		merge->stacks[SUB_LANES].count = 0;
+		return &merge->stacks[SUB_LANES];
+	}
+	if (vec_grow(&merge->stacks, &merge->stack_capacity, merge->stack_count))
+		return NULL;
+	memset(&merge->stacks[merge->stack_count], 0, sizeof(*merge->stacks));
+	return &merge->stacks[merge->stack_count++];
 }
 
 /* The end of a scope that was not stopped: that of the scope around it, else of the lane. */
-static void settle_end(const struct sweep *sweep, struct scope *scope, const struct stack *around)
+static void settle_end(struct scope *scope, const struct open_scope *outer)
 {
-	const struct scope *outer = around ? &sweep->scopes[around->items[around->count - 1].index] : NULL;
-
 	if (outer)
 		scope->end_ns = outer->end_ns;
 	scope->flags =
 		outer && !(outer->flags & SCOPE_FLAG_UNFINISHED) ? SCOPE_FLAG_CUT : SCOPE_FLAG_UNFINISHED;
 }
 
-static int sweep_scope(struct sweep *sweep, size_t index)
+static int push_scope(struct merge *merge, struct stack *stack, struct scope *scope)
 {
-	struct scope *scope = &sweep->scopes[index];
-	bool stopped = !(scope->flags & NEVER_STOPPED);
-	struct stack *stack = find_innermost(sweep, scope, stopped);
-	uint32_t depth;
+	uint32_t depth = stack->count < UINT16_MAX ? (uint32_t)stack->count : UINT16_MAX;
+	struct lane_part *part = merge->part;
 
-	if (!stopped)
-		settle_end(sweep, scope, stack);
-	if (!stack)
-		stack = find_free(sweep);
 	if (vec_grow(&stack->items, &stack->capacity, stack->count))
 		return -ENOMEM;
-	if (stack->count)
-		sweep->scopes[stack->items[stack->count - 1].index].child_ns +=
-			scope->end_ns - scope->start_ns;
-	depth = stack->count < UINT16_MAX ? (uint32_t)stack->count : UINT16_MAX;
+	if (stack->count) {
+		struct open_scope *outer = &stack->items[stack->count - 1];
+		uint64_t ns = scope->end_ns - scope->start_ns;
+
+		if (outer->number >= part->first_scope)
+			part->scopes[outer->number - part->first_scope].child_ns += ns;
+		else
+			outer->late_ns += ns;
+	}
 	scope->depth = (uint16_t)depth;
-	scope->sub_lane = (uint8_t)(stack - sweep->stacks);
-	if (depth > sweep->max_depth)
-		sweep->max_depth = depth;
-	stack->items[stack->count++] = (struct open_scope){index, (uint32_t)scope->child_ns};
+	scope->sub_lane = (uint8_t)(stack - merge->stacks);
+	if (depth > merge->max_depth)
+		merge->max_depth = depth;
+	stack->items[stack->count++] =
+		(struct open_scope){.end_ns = scope->end_ns,
+				    .number = part->first_scope + (uint64_t)(scope - part->scopes),
+				    .end_position = (uint32_t)scope->child_ns,
+				    .name = scope->name,
+				    .function = scope->function,
+				    .flags = scope->flags,
+				    .kind = scope->kind};
 	scope->child_ns = 0;
 	return 0;
 }
 
-static int sweep_lane(struct lane *lane)
+static int sweep_scope(struct merge *merge, struct scope *scope)
 {
-	struct sweep *sweep = calloc(1, sizeof(*sweep));
+	struct stack *stack;
+	int err = find_innermost(merge, scope, &stack);
+
+	if (err)
+		return err;
+	if (scope->flags & NEVER_STOPPED)
+		settle_end(scope, stack ? &stack->items[stack->count - 1] : NULL);
+	if (!stack)
+		stack = find_free(merge);
+	return stack ? push_scope(merge, stack, scope) : -ENOMEM;
+}
+
+/* What is told of scopes of earlier parts is told now. */
+static int sweep_part(struct merge *merge)
+{
 	int err = 0;
 
-	if (!sweep)
-		return -ENOMEM;
-	sweep->scopes = lane->scopes;
-	sweep->stack_count = 1;
-	for (size_t i = 0; i < lane->scope_count && !err; i++)
-		err = sweep_scope(sweep, i);
-	lane->max_depth = sweep->max_depth;
-	for (size_t i = 0; i <= SUB_LANES; i++)
-		free(sweep->stacks[i].items);
-	free(sweep);
+	for (size_t i = 0; i < merge->part->scope_count && !err; i++)
+		err = sweep_scope(merge, &merge->part->scopes[i]);
+	for (size_t i = 0; i < merge->stack_count; i++) {
+		for (size_t j = 0; j < merge->stacks[i].count && !err; j++)
+			err = tell_late(merge, &merge->stacks[i].items[j]);
+	}
+	merge->part->late = merge->room->late;
+	if (merge->max_depth > merge->lane->max_depth)
+		merge->lane->max_depth = merge->max_depth;
 	return err;
 }
 
-/* Manual scopes that were open while events of their ring were lost may lack a stop, or something inside. */
-static void flag_losses(struct lane *lane, const struct merge_input *input, uint8_t ring)
-{
-	for (size_t i = 0; i < lane->scope_count; i++) {
-		struct scope *scope = &lane->scopes[i];
-		const struct loss_event *loss;
-		size_t before;
+/* ---- what may lack something ---- */
 
-		if (scope->kind != SCOPE_MANUAL)
-			continue;
-		before = losses_up_to(input, lane->pid, ring, scope->end_ns);
-		loss = before ? &input->losses[before - 1] : NULL;
-		if (loss && loss->pid == lane->pid && loss->index == ring && loss->last_ns >= scope->start_ns)
+/* The first interval that has not ended before `ns`; `count` if all have. */
+static size_t first_not_over(const struct interval *intervals, size_t count, uint64_t ns)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (intervals[middle].last_ns < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Manual scopes that were open while events of their ring were lost may lack a stop, or something inside. */
+static bool manual_lacks(const struct merge *merge, const struct scope *scope)
+{
+	const struct capture *capture = merge->input.capture;
+	size_t before = losses_up_to(capture, merge->lane->pid, merge->run->ring, scope->end_ns);
+	const struct loss_event *loss = before ? &capture->segment_losses[before - 1] : NULL;
+
+	return loss && loss->pid == merge->lane->pid && loss->index == merge->run->ring &&
+	       loss->last_ns >= scope->start_ns;
+}
+
+/* A ring is full for whole processors, not threads: any hooked scope open at the time may lack something
+ * inside. */
+static bool hooked_lacks(const struct merge *merge, const struct scope *scope)
+{
+	const struct capture *capture = merge->input.capture;
+	size_t at = first_not_over(capture->ring_losses, capture->ring_loss_count, scope->start_ns);
+
+	return at < capture->ring_loss_count && capture->ring_losses[at].first_ns <= scope->end_ns;
+}
+
+static void flag_losses(struct merge *merge)
+{
+	const struct capture *capture = merge->input.capture;
+
+	for (size_t i = 0; i < merge->part->scope_count; i++) {
+		struct scope *scope = &merge->part->scopes[i];
+		bool lacks = scope->kind == SCOPE_HOOKED
+				     ? capture->ring_loss_count && hooked_lacks(merge, scope)
+				     : capture->segment_loss_count && manual_lacks(merge, scope);
+
+		if (lacks)
 			scope->flags |= SCOPE_FLAG_LOST;
 	}
 }
 
-int merge_lane(struct lane *lane, const struct merge_input *input, uint64_t *orphans)
+/* ---- parts ---- */
+
+static void drop_first(void *items, size_t *count, size_t first, size_t size)
 {
-	const struct lane_span *span = input->span;
-	const struct raw_manual *events = input->thread->manual + span->manual_first;
-	struct merge merge = {.input = input, .lane = lane};
-	struct manual_counts counts;
+	if (first)
+		memmove(items, (char *)items + first * size, (*count - first) * size);
+	*count -= first;
+}
+
+/* Marks before the bound go into the part. */
+static int take_marks(struct merge *merge, uint64_t bound_ns)
+{
+	struct merge_room *room = merge->room;
+	size_t count = 0;
+
+	while (count < merge->mark_count && merge->marks[count].time_ns < bound_ns)
+		count++;
+	if (vec_reserve((void **)&room->marks, &room->mark_capacity, count, sizeof(*room->marks)))
+		return -ENOMEM;
+	if (count)
+		memcpy(room->marks, merge->marks, count * sizeof(*room->marks));
+	drop_first(merge->marks, &merge->mark_count, count, sizeof(*merge->marks));
+	merge->part->marks = room->marks;
+	merge->part->mark_count = count;
+	return 0;
+}
+
+static int take_scopes(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns)
+{
+	size_t pairs = end_pairs(merge, bound_ns), completes = sort_completes(merge, bound_ns);
+	struct streams streams = {
+		calls,	      calls + count,	   merge->completes, merge->completes + completes,
+		merge->pairs, merge->pairs + pairs};
+
+	if (vec_reserve((void **)&merge->room->scopes, &merge->room->scope_capacity,
+			count + pairs + completes, sizeof(*merge->room->scopes)))
+		return -ENOMEM;
+	merge_streams(merge, &streams);
+	drop_first(merge->pairs, &merge->pair_count, pairs, sizeof(*merge->pairs));
+	merge->pairs_told += (uint32_t)pairs;
+	drop_first(merge->completes, &merge->complete_count, completes, sizeof(*merge->completes));
+	return 0;
+}
+
+int merge_part(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns,
+	       struct merge_room *room, struct lane_part *part)
+{
+	const struct capture *capture = merge->input.capture;
 	int err;
 
-	counts = count_manual(events, span->manual_end - span->manual_first);
-	merge.calls = input->thread->calls + span->call_first;
-	merge.call_count = span->call_end - span->call_first;
-	err = allocate(&merge, &counts);
+	memset(part, 0, sizeof(*part));
+	part->lane = merge->lane;
+	merge->room = room;
+	merge->part = part;
+	err = take_scopes(merge, calls, count, bound_ns);
 	if (!err)
-		err = take_manual(&merge);
-	if (!err) {
-		merge_streams(&merge);
-		err = attach_marks(lane);
-	}
+		err = take_marks(merge, bound_ns);
 	if (!err)
-		err = sweep_lane(lane);
-	if (!err && input->loss_count && span->has_manual)
-		flag_losses(lane, input, events[0].ring);
-	*orphans += merge.pairing.orphans;
-	free(merge.completes);
-	free(merge.pairing.open);
-	hash_map_clear(&merge.pairing.far);
+		err = attach_marks(merge);
+	if (!err)
+		err = sweep_part(merge);
+	if (!err && (capture->ring_loss_count || capture->segment_loss_count))
+		flag_losses(merge);
+	merge->scopes_told += part->scope_count;
 	return err;
 }

@@ -1,24 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hooked and manual events of one thread become one lane of nested scopes. Purpose: depth, self time and
- * sub-lanes over both kinds together. Owner: one thread; lanes are made one after another.
+ * Hooked and manual events of one thread become one lane of nested scopes, part by part. Purpose: depth, self
+ * time and sub-lanes over both kinds together. Owner: one visit of the timeline. Invariants: manual events
+ * are taken in their order; all scopes that begin before the end of a part are known when it is made, also
+ * those that end long after it.
  */
 #ifndef SCOPETRACE_TIMELINE_MERGE_H
 #define SCOPETRACE_TIMELINE_MERGE_H
 
-#include "timeline/lane.h"
+#include "timeline/capture_read.h"
+
+struct merge;
 
 struct merge_input {
-	const struct timeline *timeline; /* its functions are named */
+	const struct capture *capture;
 	const struct thread_events *thread;
-	const struct lane_span *span;
-	uint64_t end_ns;		 /* what is still open ends here; no event of the span is later */
-	const struct loss_event *losses; /* of segments, as merge_losses() makes them; the whole capture's */
-	size_t loss_count;
+	const struct lane_source *source;
 };
 
-/* Fills the lane's scopes, marks, max_depth, and its name if the thread named itself. 0 or -ENOMEM. */
-int merge_lane(struct lane *lane, const struct merge_input *input, uint64_t *orphans);
+/* NULL when out of memory; the input must stay. */
+struct merge *merge_create(struct lane *lane, const struct merge_input *input);
+void merge_destroy(struct merge *merge); /* takes NULL */
+
+/* Takes the next manual event. 0 or -ENOMEM. */
+int merge_event(struct merge *merge, const struct raw_manual *event);
+
+/* Room for parts, shared by all lanes that are made one after another. */
+struct merge_room {
+	struct scope *scopes;
+	size_t scope_capacity;
+	struct mark *marks;
+	size_t mark_capacity;
+	struct late_child *late;
+	size_t late_capacity;
+};
+void merge_room_clear(struct merge_room *room);
+
+/*
+ * Makes the part of all that begins before `bound_ns`: the manual events that were taken, and these calls,
+ * which stand in order (outer first). *part is valid until the next one is made in this room. 0 or -ENOMEM.
+ */
+int merge_part(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns,
+	       struct merge_room *room, struct lane_part *part);
 
 /* Sorts losses by pid, ring and time, and joins those of one ring that overlap: of what is left, none lasts
  * into the next, nor ends before it begins. Returns how many that are. */

@@ -39,6 +39,15 @@ static bool must_follow(const struct raw_manual *event, const struct raw_manual 
 	       (event->kind == MANUAL_STOP && before->kind == MANUAL_START && before->value == event->value);
 }
 
+/* The place stays with the slot. */
+static void put_in(struct raw_manual *slot, const struct raw_manual *event)
+{
+	uint32_t place = slot->place;
+
+	*slot = *event;
+	slot->place = place;
+}
+
 /* Moves events[at] to its place by time among those before it, or no further than `steps` allow. */
 static void put_back(struct raw_manual *events, size_t at, uint64_t floor, size_t *steps)
 {
@@ -53,9 +62,15 @@ static void put_back(struct raw_manual *events, size_t at, uint64_t floor, size_
 	}
 	if (place && *time_of(&events[place - 1]) > ns)
 		ns = *time_of(&events[place - 1]);
-	memmove(&events[place + 1], &events[place], (at - place) * sizeof(*events));
 	set_time(&event, ns);
-	events[place] = event;
+	for (; at > place; at--)
+		put_in(&events[at], &events[at - 1]);
+	put_in(&events[place], &event);
+}
+
+uint64_t order_settled(uint64_t ns, uint64_t latest)
+{
+	return ns < latest && latest - ns <= CLOCK_ERROR_NS ? latest : ns;
 }
 
 uint64_t order_records(struct raw_manual *events, size_t count, uint64_t now)

@@ -12,6 +12,9 @@
 
 #include "timeline/capture_read.h"
 
+/* The time that a record will have there, whose clock says `ns`, behind one at `latest`. */
+uint64_t order_settled(uint64_t ns, uint64_t latest);
+
 /* The records' times are ns. Returns the latest time, at least `now`, before which none is. */
 uint64_t order_records(struct raw_manual *events, size_t count, uint64_t now);
 

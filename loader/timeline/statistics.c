@@ -3,96 +3,85 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timeline/durations.h"
+#include "base/vec.h"
+#include "timeline/summary.h"
 
-/*
- * One group per hooked function (by id), then one per name (manual scopes). All durations of finished calls
- * lie in one array, group after group, so that percentiles are exact.
- */
-struct group {
-	struct function_statistics statistics;
-	uint64_t finished;
-	size_t first; /* of its durations */
-	size_t filled;
-};
+/* ---- scopes by function or name ---- */
 
-struct groups {
-	const struct timeline *timeline;
-	struct group *items;
-	size_t count;
-	uint64_t *durations;
-};
-
-static struct group *group_of(const struct groups *groups, const struct scope *scope)
+static size_t slot_of(const struct timeline *timeline, uint8_t kind, uint32_t function, uint32_t name)
 {
-	return scope->kind == SCOPE_HOOKED ? &groups->items[scope->function]
-					   : &groups->items[groups->timeline->function_count + scope->name];
+	return kind == SCOPE_HOOKED ? function : timeline->function_count + name;
 }
 
-/* Ended by something else than its own end: it counts as a call, and not among the durations. */
-static bool is_finished(const struct scope *scope)
+static int make_slots(struct function_collector *collector, const struct timeline *timeline)
 {
-	return !(scope->flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_CUT));
+	if (!collector->slots)
+		collector->slots = calloc(timeline->function_count + timeline->name_count + 1,
+					  sizeof(*collector->slots));
+	return collector->slots ? 0 : -ENOMEM;
 }
 
-static void count_scope(const struct groups *groups, const struct scope *scope)
+static struct function_group *group_at(struct function_collector *collector, size_t slot)
 {
-	struct group *group = group_of(groups, scope);
-	uint64_t duration = scope->end_ns - scope->start_ns;
-
-	group->statistics.calls++;
-	group->statistics.unfinished += !is_finished(scope);
-	group->finished += is_finished(scope);
-	group->statistics.total_ns += duration;
-	group->statistics.self_ns += duration - scope->child_ns;
-}
-
-static void keep_duration(const struct groups *groups, const struct scope *scope)
-{
-	struct group *group = group_of(groups, scope);
-
-	if (is_finished(scope))
-		groups->durations[group->first + group->filled++] = scope->end_ns - scope->start_ns;
-}
-
-static void for_each_scope(const struct groups *groups,
-			   void (*visit)(const struct groups *groups, const struct scope *scope))
-{
-	for (size_t i = 0; i < groups->timeline->lane_count; i++) {
-		const struct lane *lane = &groups->timeline->lanes[i];
-
-		for (size_t j = 0; j < lane->scope_count; j++)
-			visit(groups, &lane->scopes[j]);
+	if (!collector->slots[slot]) {
+		if (vec_grow(&collector->groups, &collector->capacity, collector->count))
+			return NULL;
+		memset(&collector->groups[collector->count], 0, sizeof(*collector->groups));
+		collector->slots[slot] = (uint32_t)++collector->count;
 	}
+	return &collector->groups[collector->slots[slot] - 1];
 }
 
-static int collect(struct groups *groups)
+/* Ended by something else than its own end, or not seen to: a call, and not among the durations. */
+#define NOT_TIMED (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_CUT | SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT)
+
+static void count_untimed(struct function_statistics *statistics, uint16_t flags)
 {
-	const struct timeline *timeline = groups->timeline;
-	size_t first = 0;
-
-	groups->count = timeline->function_count + timeline->name_count;
-	groups->items = calloc(groups->count + 1, sizeof(*groups->items));
-	if (!groups->items)
-		return -ENOMEM;
-	for_each_scope(groups, count_scope);
-	for (size_t i = 0; i < groups->count; i++) {
-		groups->items[i].first = first;
-		first += groups->items[i].finished;
-	}
-	groups->durations = calloc(first + 1, sizeof(*groups->durations));
-	if (!groups->durations)
-		return -ENOMEM;
-	for_each_scope(groups, keep_duration);
-	return 0;
+	statistics->unfinished += (flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_CUT)) != 0;
+	statistics->unwound += (flags & SCOPE_FLAG_UNWOUND) != 0;
+	statistics->instants += (flags & SCOPE_FLAG_INSTANT) != 0;
 }
 
-static void summarise(const struct groups *groups, struct group *group)
+int functions_add(struct function_collector *collector, const struct timeline *timeline,
+		  const struct lane_part *part)
+{
+	int err = make_slots(collector, timeline);
+
+	for (size_t i = 0; i < part->scope_count && !err; i++) {
+		const struct scope *scope = &part->scopes[i];
+		uint64_t duration = scope->end_ns - scope->start_ns;
+		struct function_group *group =
+			group_at(collector, slot_of(timeline, scope->kind, scope->function, scope->name));
+
+		if (!group)
+			return -ENOMEM;
+		group->statistics.calls++;
+		group->statistics.total_ns += duration;
+		group->statistics.self_ns += duration - scope->child_ns;
+		if (scope->flags & NOT_TIMED)
+			count_untimed(&group->statistics, scope->flags);
+		else
+			err = durations_add(&group->durations, duration);
+	}
+	for (size_t i = 0; i < part->late_count && !err; i++) {
+		const struct late_child *late = &part->late[i];
+		struct function_group *group =
+			group_at(collector, slot_of(timeline, late->kind, late->function, late->name));
+
+		if (!group)
+			return -ENOMEM;
+		group->statistics.self_ns -= late->ns;
+	}
+	return err;
+}
+
+static void summarise(struct function_group *group)
 {
 	struct function_statistics *statistics = &group->statistics;
 	struct duration_statistics durations;
 
-	statistics_of_durations(groups->durations + group->first, group->finished, &durations);
+	durations_summary(&group->durations, &durations);
+	statistics->exact = durations.exact;
 	statistics->min_ns = durations.min_ns;
 	statistics->mean_ns = durations.mean_ns;
 	statistics->p50_ns = durations.p50_ns;
@@ -101,28 +90,26 @@ static void summarise(const struct groups *groups, struct group *group)
 	statistics->max_ns = durations.max_ns;
 }
 
-/* Takes the groups that are worth a line. Returns their number. */
-static size_t take(const struct groups *groups, struct function_statistics *statistics)
+/* The line of a function, with or without calls, or of a manual name that has scopes. */
+static bool take(struct function_collector *collector, const struct timeline *timeline, size_t slot,
+		 struct function_statistics *statistics)
 {
-	const struct timeline *timeline = groups->timeline;
-	size_t count = 0;
+	bool hooked = slot < timeline->function_count;
 
-	for (size_t i = 0; i < groups->count; i++) {
-		bool hooked = i < timeline->function_count;
-		struct function_statistics *one = &statistics[count];
-
-		if (!hooked && !groups->items[i].statistics.calls)
-			continue;
-		summarise(groups, &groups->items[i]);
-		*one = groups->items[i].statistics;
-		one->kind = hooked ? SCOPE_HOOKED : SCOPE_MANUAL;
-		one->function = hooked ? (uint32_t)i : UINT32_MAX;
-		one->name =
-			hooked ? timeline->functions[i].info.name : (uint32_t)(i - timeline->function_count);
-		one->module = hooked ? timeline->functions[i].info.module : 0;
-		count++;
+	if (!hooked && !collector->slots[slot])
+		return false;
+	memset(statistics, 0, sizeof(*statistics));
+	statistics->exact = true;
+	if (collector->slots[slot]) {
+		summarise(&collector->groups[collector->slots[slot] - 1]);
+		*statistics = collector->groups[collector->slots[slot] - 1].statistics;
 	}
-	return count;
+	statistics->kind = hooked ? SCOPE_HOOKED : SCOPE_MANUAL;
+	statistics->function = hooked ? (uint32_t)slot : UINT32_MAX;
+	statistics->name =
+		hooked ? timeline->functions[slot].info.name : (uint32_t)(slot - timeline->function_count);
+	statistics->module = hooked ? timeline->functions[slot].info.module : 0;
+	return true;
 }
 
 static int by_total(const void *a, const void *b, void *context)
@@ -141,24 +128,75 @@ static int by_total(const void *a, const void *b, void *context)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
-			size_t *count)
+int functions_end(struct function_collector *collector, const struct timeline *timeline,
+		  struct timeline_summary *summary)
 {
-	struct groups groups = {.timeline = timeline};
-	int err = collect(&groups);
+	size_t slots = timeline->function_count + timeline->name_count;
 
-	*statistics = NULL;
-	*count = 0;
-	if (!err) {
-		*statistics = calloc(groups.count + 1, sizeof(**statistics));
-		if (!*statistics)
-			err = -ENOMEM;
-	}
-	if (!err) {
-		*count = take(&groups, *statistics);
-		qsort_r(*statistics, *count, sizeof(**statistics), by_total, (void *)timeline);
-	}
-	free(groups.items);
-	free(groups.durations);
+	summary->functions =
+		calloc(timeline->function_count + collector->count + 1, sizeof(*summary->functions));
+	if (!summary->functions || make_slots(collector, timeline))
+		return -ENOMEM;
+	for (size_t slot = 0; slot < slots; slot++)
+		summary->function_count +=
+			take(collector, timeline, slot, &summary->functions[summary->function_count]);
+	qsort_r(summary->functions, summary->function_count, sizeof(*summary->functions), by_total,
+		(void *)timeline);
+	return 0;
+}
+
+void functions_clear(struct function_collector *collector)
+{
+	for (size_t i = 0; i < collector->count; i++)
+		durations_clear(&collector->groups[i].durations);
+	free(collector->groups);
+	free(collector->slots);
+	memset(collector, 0, sizeof(*collector));
+}
+
+/* ---- all of it ---- */
+
+struct summing {
+	const struct timeline *timeline;
+	struct function_collector functions;
+	struct frame_collector frames;
+	struct number_collector numbers;
+};
+
+static int add_part(void *context, const struct lane_part *part)
+{
+	struct summing *summing = context;
+	int err = functions_add(&summing->functions, summing->timeline, part);
+
+	if (!err)
+		err = frames_add(&summing->frames, summing->timeline, part);
+	return err ? err : numbers_add(&summing->numbers, part);
+}
+
+int timeline_summarise(const struct timeline *timeline, struct timeline_summary *summary)
+{
+	struct summing summing = {.timeline = timeline};
+	int err = timeline_visit(timeline, add_part, &summing);
+
+	memset(summary, 0, sizeof(*summary));
+	if (!err)
+		err = functions_end(&summing.functions, timeline, summary);
+	if (!err)
+		err = frames_end(&summing.frames, summary);
+	if (!err)
+		err = numbers_end(&summing.numbers, summary);
+	functions_clear(&summing.functions);
+	frames_clear(&summing.frames);
+	numbers_clear(&summing.numbers);
+	if (err)
+		timeline_summary_clear(summary);
 	return err;
+}
+
+void timeline_summary_clear(struct timeline_summary *summary)
+{
+	free(summary->functions);
+	free(summary->frames);
+	free(summary->numbers);
+	memset(summary, 0, sizeof(*summary));
 }

@@ -11,30 +11,20 @@
 #include "base/vec.h"
 #include "timeline/accounting.h"
 #include "timeline/async.h"
-#include "timeline/clock.h"
+#include "timeline/lane.h"
 #include "timeline/merge.h"
 #include "timeline/names.h"
-#include "timeline/order.h"
+#include "timeline/visit.h"
 
-#define CLOCKS (CLOCK_ID_CNTVCT + 1)
-
-struct building {
-	struct capture capture;
-	struct timeline *timeline;
-	struct clock_line clocks[CLOCKS];
-	struct loss_event *segment_losses; /* as merge_losses() makes them */
-	size_t segment_loss_count;
-	size_t lane_capacity;
-	size_t unplaced; /* manual events that no clock can place */
-};
+#define REGION_RECORDS (512 * 1024) /* some 150 bytes each while a region is read */
 
 /* ---- names ---- */
 
 /* Demangled names are appended, since a manual scope may have the same string for its name and keeps it as it
  * is. */
-static int demangle_functions(struct building *building)
+static int demangle_functions(struct capture *capture)
 {
-	struct timeline *timeline = building->timeline;
+	struct timeline *timeline = capture->timeline;
 
 	for (size_t i = 0; i < timeline->function_count; i++) {
 		uint32_t *name = &timeline->functions[i].info.name;
@@ -43,7 +33,7 @@ static int demangle_functions(struct building *building)
 		if (!shown)
 			continue;
 		if (timeline->name_count >= UINT32_MAX ||
-		    vec_grow(&timeline->names, &building->capture.name_capacity, timeline->name_count)) {
+		    vec_grow(&timeline->names, &capture->name_capacity, timeline->name_count)) {
 			free(shown);
 			return -ENOMEM;
 		}
@@ -53,124 +43,61 @@ static int demangle_functions(struct building *building)
 	return 0;
 }
 
-static const struct process_info *process_of(const struct building *building, uint32_t pid)
+static bool change_before(const struct process_change *a, const struct process_change *b)
 {
-	uint32_t index;
+	if (a->process != b->process)
+		return a->process < b->process;
+	return a->time_ns < b->time_ns;
+}
 
-	return hash_map_get(&building->capture.process_index, pid, &index)
-		       ? &building->timeline->processes[index]
-		       : NULL;
+/* By process and time; they are few, and mostly in order. */
+static void sort_changes(struct timeline *timeline)
+{
+	struct process_change *changes = timeline->process_changes;
+
+	for (size_t i = 1; i < timeline->process_change_count; i++) {
+		struct process_change change = changes[i];
+		size_t at = i;
+
+		for (; at && change_before(&change, &changes[at - 1]); at--)
+			changes[at] = changes[at - 1];
+		changes[at] = change;
+	}
 }
 
 /* ---- times ---- */
 
-static int build_clocks(struct building *building)
+static void settle_thread(struct timeline *timeline, const struct thread_events *thread)
 {
-	int err = 0;
-
-	for (uint32_t clock = CLOCK_ID_MONOTONIC; clock < CLOCKS && !err; clock++)
-		err = clock_line_build(&building->clocks[clock], clock, building->capture.anchors,
-				       building->capture.anchor_count);
-	return err;
-}
-
-/*
- * The clock of a run of events: as it was declared before them, else later, else the only counter that has
- * anchors, or CLOCK_MONOTONIC.
- */
-static const struct clock_line *clock_of(const struct building *building, uint32_t clock, uint32_t pid)
-{
-	const struct process_info *process = process_of(building, pid);
-
-	if (!clock && process)
-		clock = process->clock;
-	if (clock)
-		return &building->clocks[clock];
-	for (clock = CLOCK_ID_TSC; clock < CLOCKS; clock++) {
-		if (clock_line_usable(&building->clocks[clock]))
-			return &building->clocks[clock];
-	}
-	return &building->clocks[CLOCK_ID_MONOTONIC];
-}
-
-/* Manual events from ticks to ns. */
-static void convert_run(const struct clock_line *line, struct raw_manual *events, size_t count)
-{
-	struct clock_cursor cursor = {0};
-
-	for (size_t i = 0; i < count; i++) {
-		struct raw_manual *event = &events[i];
-		struct clock_cursor start = cursor;
-
-		/* The record of a COMPLETE stands at its end. */
-		if (event->kind == MANUAL_COMPLETE) {
-			event->value = clock_line_convert(line, &cursor, event->value);
-			event->time = clock_line_convert(line, &start, event->time);
-		} else {
-			event->time = clock_line_convert(line, &cursor, event->time);
-		}
-	}
-}
-
-/* Events of a clock that cannot be converted are taken out. Returns the time of the thread's latest manual
- * event. */
-static uint64_t convert_thread(struct building *building, struct thread_events *thread)
-{
-	size_t kept = 0;
-	uint64_t now = 0;
-
+	if (thread->call_count && thread->first_call_ns < timeline->start_ns)
+		timeline->start_ns = thread->first_call_ns;
+	if (thread->latest_call_ns > timeline->end_ns)
+		timeline->end_ns = thread->latest_call_ns;
+	if (thread->latest_manual_ns > timeline->end_ns)
+		timeline->end_ns = thread->latest_manual_ns;
 	for (size_t i = 0; i < thread->run_count; i++) {
-		const struct clock_line *line = clock_of(building, thread->runs[i].clock, thread->pid);
-		size_t first = thread->runs[i].first;
-		size_t count =
-			(i + 1 < thread->run_count ? thread->runs[i + 1].first : thread->manual_count) -
-			first;
+		const struct manual_run *run = &thread->runs[i];
 
-		if (!clock_line_usable(line)) {
-			building->unplaced += count;
-			continue;
-		}
-		memmove(&thread->manual[kept], &thread->manual[first], count * sizeof(*thread->manual));
-		convert_run(line, &thread->manual[kept], count);
-		now = order_records(&thread->manual[kept], count, now);
-		kept += count;
+		if (run->usable && run->earliest_ns < timeline->start_ns)
+			timeline->start_ns = run->earliest_ns;
 	}
-	thread->manual_count = kept;
-	return now;
 }
 
-/* Converts all manual times, and lets the capture begin and end no later and no earlier than what it holds.
- */
-static void settle_times(struct building *building)
+/* Lets the capture begin and end no later and no earlier than what it holds. */
+static void settle_times(struct capture *capture)
 {
-	struct timeline *timeline = building->timeline;
+	struct timeline *timeline = capture->timeline;
 
-	for (size_t i = 0; i < building->capture.thread_count; i++) {
-		struct thread_events *thread = &building->capture.threads[i];
-		uint64_t latest = convert_thread(building, thread);
-
-		for (size_t j = 0; j < thread->manual_count; j++) {
-			if (thread->manual[j].time < timeline->start_ns)
-				timeline->start_ns = thread->manual[j].time;
-		}
-		for (size_t j = 0; j < thread->call_count; j++) {
-			const struct raw_call *call = &thread->calls[j];
-
-			if (call->start_ns < timeline->start_ns)
-				timeline->start_ns = call->start_ns;
-			latest = call->start_ns > latest ? call->start_ns : latest;
-			latest = call->end_ns > latest ? call->end_ns : latest;
-		}
-		if (latest > timeline->end_ns)
-			timeline->end_ns = latest;
-	}
+	for (size_t i = 0; i < capture->thread_count; i++)
+		settle_thread(timeline, &capture->threads[i]);
 	if (timeline->end_ns < timeline->start_ns)
 		timeline->end_ns = timeline->start_ns;
-	if (building->unplaced)
-		log_warning("%zu manual events cannot be placed in time and are left out: the capture holds "
-			    "fewer than "
+	if (capture->unplaced)
+		log_warning("%" PRIu64
+			    " manual events cannot be placed in time and are left out: the capture "
+			    "holds fewer than "
 			    "two anchors of their clock (it was probably cut short in its first second)",
-			    building->unplaced);
+			    capture->unplaced);
 }
 
 /* ---- losses ---- */
@@ -182,182 +109,18 @@ static int by_first_ns(const void *a, const void *b)
 	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
 }
 
-static int sort_losses(struct building *building)
+/* The times in which calls were lost, ascending and apart: the losses are sorted. */
+static void join_ring_losses(struct capture *capture)
 {
-	struct timeline *timeline = building->timeline;
-
-	if (!timeline->loss_count)
-		return 0;
-	qsort(timeline->losses, timeline->loss_count, sizeof(*timeline->losses), by_first_ns);
-	building->segment_losses = calloc(timeline->loss_count, sizeof(*building->segment_losses));
-	if (!building->segment_losses)
-		return -ENOMEM;
-	for (size_t i = 0; i < timeline->loss_count; i++) {
-		const struct loss_event *loss = &timeline->losses[i];
-
-		if (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF)
-			building->segment_losses[building->segment_loss_count++] = *loss;
-	}
-	building->segment_loss_count = merge_losses(building->segment_losses, building->segment_loss_count);
-	return 0;
-}
-
-/* ---- lanes ---- */
-
-/* The end of the thread, or of the capture, and no earlier than the span's last event. */
-static uint64_t end_of_span(const struct building *building, const struct thread_events *thread,
-			    const struct lane_span *span)
-{
-	uint64_t end = span->exit_ns ? span->exit_ns : building->timeline->end_ns;
-
-	for (size_t i = span->call_first; i < span->call_end; i++) {
-		const struct raw_call *call = &thread->calls[i];
-		/* Where an unfinished call was still open is not an end. */
-		uint64_t last = call->flags & SCOPE_FLAG_UNFINISHED ? call->start_ns : call->end_ns;
-
-		end = last > end ? last : end;
-	}
-	for (size_t i = span->manual_first; i < span->manual_end; i++) {
-		const struct raw_manual *event = &thread->manual[i];
-		uint64_t last = event->kind == MANUAL_COMPLETE ? event->value : event->time;
-
-		end = last > end ? last : end;
-	}
-	return end;
-}
-
-static void lane_clear(struct lane *lane)
-{
-	free(lane->scopes);
-	free(lane->marks);
-}
-
-static uint64_t count_unstopped(const struct lane *lane)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < lane->scope_count; i++)
-		count += lane->scopes[i].kind == SCOPE_MANUAL &&
-			 lane->scopes[i].flags & (SCOPE_FLAG_CUT | SCOPE_FLAG_UNFINISHED);
-	return count;
-}
-
-static int add_lane(struct building *building, const struct thread_events *thread,
-		    const struct lane_span *span)
-{
-	struct timeline *timeline = building->timeline;
-	const struct process_info *process;
-	struct merge_input input = {timeline,
-				    thread,
-				    span,
-				    end_of_span(building, thread, span),
-				    building->segment_losses,
-				    building->segment_loss_count};
-	struct lane *lane;
-	int err;
-
-	if (vec_grow(&timeline->lanes, &building->lane_capacity, timeline->lane_count))
-		return -ENOMEM;
-	lane = &timeline->lanes[timeline->lane_count];
-	memset(lane, 0, sizeof(*lane));
-	lane->pid = thread->pid;
-	lane->tid = thread->tid;
-	lane->start_ns = span->start_ns;
-	lane->end_ns = span->exit_ns ? input.end_ns : 0;
-	lane->name = span->name;
-	process = process_of(building, thread->pid);
-	/* As the kernel does it: a thread has its process's name until it gets one of its own. */
-	if (!lane->name && process)
-		lane->name = process->name;
-	err = merge_lane(lane, &input, &timeline->accounting.manual_orphans);
-	if (!err)
-		timeline->accounting.manual_unstopped += count_unstopped(lane);
-	if (err || !(lane->scope_count || lane->mark_count))
-		lane_clear(lane);
-	else
-		timeline->lane_count++;
-	return err;
-}
-
-/* Makes the lanes of one tid, and frees its events. */
-static int add_lanes(struct building *building, struct thread_events *thread)
-{
-	struct lane_plan plan;
-	int err = lane_plan_make(&plan, thread);
-
-	for (size_t i = 0; i < plan.count && !err; i++)
-		err = add_lane(building, thread, &plan.spans[i]);
-	lane_plan_clear(&plan);
-	thread_events_clear(thread);
-	return err;
-}
-
-static int by_thread(const void *a, const void *b)
-{
-	const struct thread_events *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
-}
-
-/* Lanes come out by process and thread, and of one tid in the order in which its threads lived. */
-static int make_lanes(struct building *building)
-{
-	struct capture *capture = &building->capture;
-	int err = 0;
-
-	if (capture->thread_count)
-		qsort(capture->threads, capture->thread_count, sizeof(*capture->threads), by_thread);
-	for (size_t i = 0; i < capture->thread_count && !err; i++)
-		err = add_lanes(building, &capture->threads[i]);
-	return err;
-}
-
-/* ---- accounting ---- */
-
-/* What holds for each function holds for their sum, as the identities are sums themselves. */
-static void judge(struct building *building)
-{
-	const struct timeline *timeline = building->timeline;
-	struct accounting_total *total = &building->timeline->accounting;
-
-	if (timeline->truncated)
-		accounting_fail(total,
-				"the file was cut short after %" PRIu64 " bytes: its accounting is missing",
-				timeline->truncated_at);
-	for (size_t i = 0; i < timeline->function_count; i++) {
-		const struct function_entry *entry = &timeline->functions[i];
-		const char *name = timeline->names[entry->info.name];
-
-		if (!entry->accounted)
-			accounting_fail(total, "%.*s: the file has no accounting of it",
-					(int)name_cut(name, 80), name);
-		accounting_add_function(total, &entry->accounting, entry->in_file, name);
-	}
-	for (size_t i = 0; i < building->capture.segment_count; i++)
-		accounting_add_segment(total, &building->capture.segments[i]);
-	if (building->capture.segment_count)
-		accounting_judge_events(total, building->capture.records[CHUNK_MANUAL]);
-}
-
-/* ---- losses of hooked calls ---- */
-
-struct interval {
-	uint64_t first_ns;
-	uint64_t last_ns;
-};
-
-/* The times in which calls were lost, ascending and apart: the losses are sorted. Returns their number. */
-static size_t ring_loss_intervals(const struct timeline *timeline, struct interval *intervals)
-{
+	const struct timeline *timeline = capture->timeline;
+	struct interval *intervals = capture->ring_losses;
 	size_t count = 0;
 
 	for (size_t i = 0; i < timeline->loss_count; i++) {
 		const struct loss_event *loss = &timeline->losses[i];
 		uint64_t last = loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
 
-		if (loss->place != LOSS_KERNEL_RING && loss->place != LOSS_HANDOFF)
+		if (loss_is_manual(loss))
 			continue;
 		if (count && intervals[count - 1].last_ns >= loss->first_ns) {
 			if (intervals[count - 1].last_ns < last)
@@ -366,91 +129,327 @@ static size_t ring_loss_intervals(const struct timeline *timeline, struct interv
 		}
 		intervals[count++] = (struct interval){loss->first_ns, last};
 	}
-	return count;
+	capture->ring_loss_count = count;
 }
 
-/* The first interval that has not ended before `ns`; `count` if all have. */
-static size_t first_not_over(const struct interval *intervals, size_t count, uint64_t ns)
+static int sort_losses(struct capture *capture)
 {
-	size_t low = 0, high = count;
+	struct timeline *timeline = capture->timeline;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intervals[middle].last_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* A ring is full for whole processors, not threads: any hooked scope open at the time may lack something
- * inside. */
-static int flag_ring_losses(struct timeline *timeline)
-{
-	struct interval *intervals = calloc(timeline->loss_count + 1, sizeof(*intervals));
-	size_t count;
-
-	if (!intervals)
+	if (!timeline->loss_count)
+		return 0;
+	qsort(timeline->losses, timeline->loss_count, sizeof(*timeline->losses), by_first_ns);
+	capture->segment_losses = calloc(timeline->loss_count, sizeof(*capture->segment_losses));
+	capture->ring_losses = calloc(timeline->loss_count, sizeof(*capture->ring_losses));
+	if (!capture->segment_losses || !capture->ring_losses)
 		return -ENOMEM;
-	count = ring_loss_intervals(timeline, intervals);
-	for (size_t i = 0; count && i < timeline->lane_count; i++) {
-		for (size_t j = 0; j < timeline->lanes[i].scope_count; j++) {
-			struct scope *scope = &timeline->lanes[i].scopes[j];
-			size_t at = first_not_over(intervals, count, scope->start_ns);
+	for (size_t i = 0; i < timeline->loss_count; i++) {
+		const struct loss_event *loss = &timeline->losses[i];
 
-			if (scope->kind == SCOPE_HOOKED && at < count &&
-			    intervals[at].first_ns <= scope->end_ns)
-				scope->flags |= SCOPE_FLAG_LOST;
-		}
+		if (loss_is_manual(loss))
+			capture->segment_losses[capture->segment_loss_count++] = *loss;
 	}
-	free(intervals);
+	capture->segment_loss_count = merge_losses(capture->segment_losses, capture->segment_loss_count);
+	join_ring_losses(capture);
 	return 0;
+}
+
+/* ---- lanes ---- */
+
+/* The name that the process had at the time; 0 for the last one. */
+static uint32_t process_name_at(const struct capture *capture, uint32_t pid, uint64_t ns)
+{
+	const struct timeline *timeline = capture->timeline;
+	uint32_t process, name;
+
+	if (!hash_map_get(&capture->process_index, pid, &process))
+		return 0;
+	name = timeline->processes[process].name;
+	for (size_t i = 0, first = 1; ns && i < timeline->process_change_count; i++) {
+		const struct process_change *change = &timeline->process_changes[i];
+
+		if (change->process != process)
+			continue;
+		if (!first && change->time_ns > ns)
+			break;
+		name = change->name;
+		first = 0;
+	}
+	return name;
+}
+
+static int by_name_time(const void *a, const void *b)
+{
+	const struct name_change *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/* The names that a thread gave itself; the last of them is shown. */
+static int add_own_names(const struct thread_events *thread, struct lane *lane, struct lane_span *span)
+{
+	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
+	int err = 0;
+
+	for (size_t i = 0; run && i < thread->name_count && !err; i++) {
+		const struct own_name *own = &thread->names[i];
+
+		if (own->order < run->first || own->order - run->first >= run->count)
+			continue;
+		lane->name = own->name;
+		err = name_changes_add(&span->names, &span->name_count, &span->name_capacity, own->time_ns,
+				       own->name);
+	}
+	return err;
+}
+
+/* Moves the span's names to the lane: by time, those alike beside each other as one. */
+static int name_lane(const struct capture *capture, const struct thread_events *thread, struct lane *lane,
+		     struct lane_span *span)
+{
+	int err = add_own_names(thread, lane, span);
+	size_t kept = 0;
+
+	if (span->name_count)
+		qsort(span->names, span->name_count, sizeof(*span->names), by_name_time);
+	for (size_t i = 0; i < span->name_count; i++) {
+		if (!kept || span->names[kept - 1].name != span->names[i].name)
+			span->names[kept++] = span->names[i];
+	}
+	lane->names = span->names;
+	lane->name_count = kept;
+	span->names = NULL;
+	span->name_count = span->name_capacity = 0;
+	if (!lane->name && kept)
+		lane->name = lane->names[kept - 1].name;
+	/* As the kernel does it: a thread has its process's name until it gets one of its own. */
+	if (!lane->name)
+		lane->name = process_name_at(capture, lane->pid, lane->pid == lane->tid ? 0 : lane->start_ns);
+	return err;
+}
+
+static void lane_clear(struct lane *lane)
+{
+	free(lane->scopes);
+	free(lane->marks);
+	free(lane->names);
+}
+
+static int make_lane(struct capture *capture, const struct thread_events *thread, struct lane_span *span,
+		     struct lane_source *source, size_t *capacity)
+{
+	struct timeline *timeline = capture->timeline;
+	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
+	struct lane *lane;
+
+	if (vec_grow(&timeline->lanes, capacity, timeline->lane_count))
+		return -ENOMEM;
+	source->lane = timeline->lane_count++;
+	lane = &timeline->lanes[source->lane];
+	memset(lane, 0, sizeof(*lane));
+	lane->pid = thread->pid;
+	lane->tid = thread->tid;
+	lane->start_ns = span->start_ns;
+	lane->end_ns = span->exit_ns ? source->last_ns : 0;
+	lane->scope_count = (size_t)(span->call_end - span->call_first) + (run ? run->scopes : 0);
+	lane->mark_count = run ? run->marks : 0;
+	return name_lane(capture, thread, lane, span);
+}
+
+/* What is shown of a span is a lane; if nothing is, there is none. */
+static int add_lane(struct capture *capture, const struct thread_events *thread, struct lane_plan *plan,
+		    size_t index, size_t *capacity)
+{
+	struct lane_source *source = &capture->lanes[capture->lane_count++];
+	struct lane_span *span = &plan->spans[index];
+	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
+
+	*source = (struct lane_source){
+		.begin_ns = span->begin_ns,
+		.end_ns = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX,
+		.last_ns = lane_span_last(plan, index, thread, capture->timeline->end_ns),
+		.run = run ? (uint32_t)span->run : UINT32_MAX,
+		.lane = SIZE_MAX,
+	};
+	if (span->call_end == span->call_first && !(run && (run->scopes || run->marks)))
+		return 0;
+	return make_lane(capture, thread, span, source, capacity);
+}
+
+static int add_lanes(struct capture *capture, struct thread_events *thread, size_t *capacity)
+{
+	struct lane_plan plan;
+	int err = lane_plan_make(&plan, thread);
+
+	if (!err && vec_reserve((void **)&capture->lanes, &capture->lane_capacity,
+				capture->lane_count + plan.count, sizeof(*capture->lanes)))
+		err = -ENOMEM;
+	thread->first_lane = capture->lane_count;
+	for (size_t i = 0; i < plan.count && !err; i++)
+		err = add_lane(capture, thread, &plan, i, capacity);
+	thread->lane_end = capture->lane_count;
+	lane_plan_clear(&plan);
+	return err;
+}
+
+static int by_thread(const void *a, const void *b, void *context)
+{
+	const struct capture *capture = context;
+	const struct thread_events *x = &capture->threads[*(const uint32_t *)a];
+	const struct thread_events *y = &capture->threads[*(const uint32_t *)b];
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int sort_threads(struct capture *capture)
+{
+	capture->by_name = calloc(capture->thread_count + 1, sizeof(*capture->by_name));
+	if (!capture->by_name)
+		return -ENOMEM;
+	for (size_t i = 0; i < capture->thread_count; i++)
+		capture->by_name[i] = (uint32_t)i;
+	qsort_r(capture->by_name, capture->thread_count, sizeof(*capture->by_name), by_thread, capture);
+	return 0;
+}
+
+/* Where a tid was used by several threads with calls of their own, these must be counted. */
+static int count_turns(struct capture *capture)
+{
+	bool *wanted = calloc(capture->thread_count + 1, sizeof(*wanted)), any = false;
+	int err = wanted ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < capture->thread_count && !err; i++) {
+		err = lane_turns_note(&capture->threads[i], &wanted[i]);
+		any = any || wanted[i];
+	}
+	if (!err && any)
+		err = visit_turns(capture, wanted);
+	free(wanted);
+	return err;
+}
+
+/* Lanes come out by process and thread, and of one tid in the order in which its threads lived. */
+static int plan_lanes(struct capture *capture)
+{
+	size_t capacity = 0;
+	int err = sort_threads(capture);
+
+	if (!err)
+		err = count_turns(capture);
+	for (size_t i = 0; i < capture->thread_count && !err; i++)
+		err = add_lanes(capture, &capture->threads[capture->by_name[i]], &capacity);
+	return err;
+}
+
+/* Unwound calls whose end may lie in another region than they began in. */
+static int note_unwound(struct capture *capture)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < capture->thread_count; i++)
+		any = any || (capture->threads[i].any_unwound && capture->threads[i].mark_count > 1);
+	return any ? visit_unwound(capture) : 0;
+}
+
+/* ---- accounting ---- */
+
+/* True if the file has the accounting of some function. */
+static bool accounted(const struct timeline *timeline)
+{
+	size_t i = 0;
+
+	while (i < timeline->function_count && !timeline->functions[i].accounted)
+		i++;
+	return i < timeline->function_count;
+}
+
+/* All that is known of it: what of it was drained. */
+static void count_function(struct accounting_total *total, const struct function_entry *entry)
+{
+	total->functions++;
+	total->in_file += entry->in_file.completed;
+	total->sum.unwound += entry->in_file.unwound;
+	total->sum.instants += entry->in_file.instants;
+}
+
+/* What holds for each function holds for their sum, as the identities are sums themselves. */
+static void judge(struct capture *capture)
+{
+	const struct timeline *timeline = capture->timeline;
+	struct accounting_total *total = &capture->timeline->accounting;
+
+	if (timeline->truncated)
+		accounting_fail(
+			total,
+			"the file was cut short after %" PRIu64
+			" bytes, %.6f s after its start: what came later is missing, and its accounting",
+			timeline->truncated_at, (double)(timeline->end_ns - timeline->start_ns) / 1e9);
+	total->open = !timeline->truncated && timeline->function_count && !accounted(timeline);
+	for (size_t i = 0; i < timeline->function_count; i++) {
+		const struct function_entry *entry = &timeline->functions[i];
+		const char *name = timeline->names[entry->info.name];
+
+		if (total->open) {
+			count_function(total, entry);
+			continue;
+		}
+		if (!entry->accounted)
+			accounting_fail(total, "%.*s: the file has no accounting of it",
+					(int)name_cut(name, 80), name);
+		accounting_add_function(total, &entry->accounting, entry->in_file, name);
+	}
+	for (size_t i = 0; i < capture->segment_count; i++)
+		accounting_add_segment(total, &capture->segments[i]);
+	if (capture->segment_count)
+		accounting_judge_events(total, capture->records[CHUNK_MANUAL]);
 }
 
 /* ---- the timeline ---- */
 
-static int build(struct building *building)
+static int build(struct capture *capture)
 {
-	int err = demangle_functions(building);
+	int err = demangle_functions(capture);
 
 	if (!err)
-		err = build_clocks(building);
-	if (!err)
-		err = sort_losses(building);
+		err = sort_losses(capture);
 	if (err)
 		return err;
-	settle_times(building);
-	err = make_lanes(building);
+	sort_changes(capture->timeline);
+	settle_times(capture);
+	err = plan_lanes(capture);
 	if (!err)
-		err = flag_ring_losses(building->timeline);
+		err = note_unwound(capture);
 	if (!err)
-		err = async_pair(building->timeline);
+		err = async_pair(capture->timeline, capture->halves, capture->half_count);
 	if (!err)
-		judge(building);
+		judge(capture);
 	return err;
 }
 
-struct timeline *timeline_open(const char *path)
+struct timeline *timeline_open_with(const char *path, uint64_t region_records)
 {
 	struct timeline *timeline = calloc(1, sizeof(*timeline));
-	struct building building = {.capture = {.timeline = timeline}, .timeline = timeline};
+	struct capture *capture = calloc(1, sizeof(*capture));
 	int err = -ENOMEM;
 
-	if (timeline) {
+	if (timeline && capture) {
+		timeline->capture = capture;
+		capture->timeline = timeline;
+		capture->region_records = region_records;
 		accounting_begin(&timeline->accounting);
-		err = capture_load(path, &building.capture);
+		err = capture_load(path, capture);
 		if (!err) {
-			err = build(&building);
-			if (err)
+			err = build(capture);
+			if (err == -ENOMEM)
 				log_error("out of memory while putting the capture %s in order", path);
 		}
+	} else {
+		free(capture);
 	}
-	for (uint32_t clock = 0; clock < CLOCKS; clock++)
-		clock_line_clear(&building.clocks[clock]);
-	free(building.segment_losses);
-	capture_clear(&building.capture);
 	if (err) {
 		timeline_close(timeline);
 		errno = -err;
@@ -459,10 +458,43 @@ struct timeline *timeline_open(const char *path)
 	return timeline;
 }
 
+struct timeline *timeline_open(const char *path)
+{
+	return timeline_open_with(path, REGION_RECORDS);
+}
+
+/* Lanes that are in memory are a part each. */
+static int visit_memory(const struct timeline *timeline, timeline_visitor visit, void *context)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < timeline->lane_count && !err; i++) {
+		struct lane *lane = &timeline->lanes[i];
+		struct lane_part part = {.lane = lane,
+					 .scopes = lane->scopes,
+					 .scope_count = lane->scope_count,
+					 .marks = lane->marks,
+					 .mark_count = lane->mark_count,
+					 .last = true};
+
+		err = visit(context, &part);
+	}
+	return err;
+}
+
+int timeline_visit(const struct timeline *timeline, timeline_visitor visit, void *context)
+{
+	return timeline->capture ? visit_lanes(timeline->capture, visit, context)
+				 : visit_memory(timeline, visit, context);
+}
+
 void timeline_close(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
+	if (timeline->capture)
+		capture_clear(timeline->capture);
+	free(timeline->capture);
 	for (size_t i = 0; i < timeline->lane_count; i++)
 		lane_clear(&timeline->lanes[i]);
 	for (size_t i = 0; i < timeline->name_count; i++)
@@ -471,6 +503,7 @@ void timeline_close(struct timeline *timeline)
 	free(timeline->lanes);
 	free(timeline->asyncs);
 	free(timeline->processes);
+	free(timeline->process_changes);
 	free(timeline->functions);
 	free(timeline->losses);
 	free(timeline->host);

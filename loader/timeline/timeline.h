@@ -17,14 +17,15 @@ enum scope_kind { SCOPE_HOOKED = 1, SCOPE_MANUAL = 2 };
 struct scope {
 	uint64_t start_ns;
 	uint64_t end_ns;
-	uint64_t child_ns; /* time spent in its direct children: self = end - start - child */
-	uint32_t name;	   /* index into timeline.names */
-	uint32_t module;   /* index into timeline.names; 0 (empty) for manual scopes */
-	uint32_t function; /* hooked: index into timeline.functions; manual: UINT32_MAX */
-	uint16_t depth;	   /* 0 is the outermost */
-	uint8_t kind;	   /* enum scope_kind */
-	uint8_t sub_lane;  /* 0; scopes that cross others go to 1, 2 ... */
-	uint16_t flags;	   /* enum scope_flag */
+	uint64_t child_ns;  /* time spent in its direct children: self = end - start - child */
+	uint32_t name;	    /* index into timeline.names */
+	uint32_t module;    /* index into timeline.names; 0 (empty) for manual scopes */
+	uint32_t function;  /* hooked: index into timeline.functions; manual: UINT32_MAX */
+	uint16_t depth;	    /* 0 is the outermost */
+	uint8_t kind;	    /* enum scope_kind */
+	uint8_t sub_lane;   /* 0; scopes that cross others go to 1, 2 ... */
+	uint16_t flags;	    /* enum scope_flag */
+	uint32_t start_tid; /* migrated: the thread on which it began; else 0 */
 };
 
 /* What is not a scope: instants, counters, frame marks, begins and ends of async slices, arguments, flows. */
@@ -32,9 +33,10 @@ struct mark {
 	uint64_t time_ns;
 	uint64_t value; /* as the kind says */
 	uint32_t name;
-	uint32_t scope; /* of an argument or a flow: index of the scope of its lane that it belongs to; or
+	uint32_t scope; /* of an argument or a flow: number of the scope of its lane that it belongs to; or
 			   none */
-	uint8_t kind;	/* enum manual_kind */
+	uint32_t scope_name; /* that scope's name */
+	uint8_t kind;	     /* enum manual_kind */
 };
 #define MARK_NO_SCOPE UINT32_MAX
 
@@ -48,25 +50,43 @@ struct async_slice {
 	uint32_t flags; /* SCOPE_FLAG_UNFINISHED: its end is not in the capture */
 };
 
+/* From then on a thread had this name: as the kernel has it, or as it named itself through libscope. */
+struct name_change {
+	uint64_t time_ns; /* when it was named, or first seen with the name; 0: unknown */
+	uint32_t name;
+	uint32_t order; /* in which it was told */
+};
+
+/* From then on a process was this program (exec), or had this name. */
+struct process_change {
+	uint64_t time_ns; /* 0: since its start */
+	uint32_t process; /* index into timeline.processes */
+	uint32_t name;
+	uint32_t command;
+};
+
 /* One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane. */
 struct lane {
 	uint32_t pid;
 	uint32_t tid;
-	uint64_t start_ns; /* of the thread; 0: unknown */
-	uint64_t end_ns;   /* 0: was still alive */
-	uint32_t name;
-	uint32_t max_depth;   /* deepest scope; meaningless without scopes */
-	struct scope *scopes; /* by start ascending, the outer before the inner */
+	uint64_t start_ns;	   /* of the thread; 0: unknown */
+	uint64_t end_ns;	   /* 0: was still alive */
+	uint32_t name;		   /* the last one; that which it gave itself goes before the kernel's */
+	struct name_change *names; /* all of them, by time, no two alike beside each other */
+	size_t name_count;
+	uint32_t max_depth; /* deepest scope; meaningless without scopes, known once they were visited */
+	struct scope
+		*scopes; /* if they are in memory: by start ascending, the outer before the inner; or NULL */
 	size_t scope_count;
-	struct mark *marks; /* by time */
+	struct mark *marks; /* if they are in memory: by time */
 	size_t mark_count;
 };
 
 struct function_entry {
 	struct function_info info; /* its name and module are indexes into timeline.names */
 	struct function_accounting accounting;
-	uint64_t in_file; /* completed scopes of it that the file holds */
-	bool accounted;	  /* the file has its accounting */
+	struct scopes_in_file in_file;
+	bool accounted; /* the file has its accounting */
 };
 
 /* Why the numbers of a capture may not add up; 0 terms mean nothing was lost. */
@@ -78,10 +98,14 @@ struct accounting_total {
 	uint64_t segment_delivered;
 	uint64_t segment_events; /* of the delivered: events, the others only went on with a name */
 	uint64_t segment_lost;
+	uint64_t segment_handoff_lost;
+	uint64_t segment_expired; /* let go of by a flight recorder */
 	uint64_t segment_written_off;
 	uint64_t segment_holes;
 	uint64_t manual_orphans;   /* stops without a start in the file */
 	uint64_t manual_unstopped; /* starts without a stop in the file */
+	bool open; /* the file has no accounting: it was drained from a capture that goes on; nothing to judge
+		    */
 	bool balanced; /* every identity of event.h holds, per function and in all, and the file is whole */
 	char imbalance[256]; /* if not: the first identity that fails, in words */
 };
@@ -94,8 +118,10 @@ struct timeline {
 	struct async_slice *asyncs; /* by pid, name, start */
 	size_t async_count;
 	uint64_t async_orphans;		/* ends without a begin in the file */
-	struct process_info *processes; /* names are indexes into timeline.names */
+	struct process_info *processes; /* as they were last; names are indexes into timeline.names */
 	size_t process_count;
+	struct process_change *process_changes; /* by process and time; at least one of each process */
+	size_t process_change_count;
 	struct function_entry *functions; /* index = function id */
 	size_t function_count;
 	struct loss_event *losses; /* by first_ns */
@@ -107,9 +133,11 @@ struct timeline {
 	int64_t boottime_offset_ns;  /* BOOTTIME - MONOTONIC at the start */
 	char *host;
 	char *kernel;
-	char *command;	       /* the command line that recorded it */
-	bool truncated;	       /* the file has no footer: it was cut short */
-	uint64_t truncated_at; /* bytes read up to its last whole chunk */
+	char *command;		 /* the command line that recorded it */
+	bool truncated;		 /* the file has no footer: it was cut short */
+	uint64_t truncated_at;	 /* bytes read up to its last whole chunk */
+	uint64_t truncated_rest; /* bytes behind it, of a chunk that was being written */
+	struct capture *capture; /* what lanes are read from; NULL: all of them are in memory */
 };
 
 /*
@@ -119,7 +147,43 @@ struct timeline {
  * up to its last whole chunk, and `truncated` is set.
  */
 struct timeline *timeline_open(const char *path);
+
+/* The same with regions of so many scopes and manual events (timeline/capture_read.h), which memory grows
+ * with. */
+struct timeline *timeline_open_with(const char *path, uint64_t region_records);
 void timeline_close(struct timeline *timeline);
+
+/*
+ * Time that children in this part took of scopes that earlier parts have told: it is not in their child_ns.
+ */
+struct late_child {
+	uint64_t ns;
+	uint64_t scope; /* number of the parent in its lane */
+	uint32_t name;	/* of the parent, and the next two */
+	uint32_t function;
+	uint8_t kind;
+};
+
+/* Part of a lane: what began within a span of time. The parts of a lane follow one another in time. */
+struct lane_part {
+	struct lane *lane;    /* in timeline.lanes */
+	struct scope *scopes; /* by start ascending, the outer before the inner */
+	size_t scope_count;
+	uint64_t first_scope; /* number of the first of them in its lane */
+	struct mark *marks;   /* by time */
+	size_t mark_count;
+	const struct late_child *late;
+	size_t late_count;
+	bool last; /* of its lane */
+};
+
+/*
+ * Reads all lanes, in parts as large as memory allows; a small capture's lanes are a part each, in their
+ * order. Lanes of a large one come in turns. `visit` returns 0, or what timeline_visit() shall return at
+ * once. 0, or -errno (of reading: said; -ENOMEM: not said). Afterwards max_depth of the lanes is known.
+ */
+typedef int (*timeline_visitor)(void *context, const struct lane_part *part);
+int timeline_visit(const struct timeline *timeline, timeline_visitor visit, void *context);
 
 /* Statistics per (name, module, kind), as `report` prints them. */
 struct function_statistics {
@@ -127,23 +191,20 @@ struct function_statistics {
 	uint32_t module;
 	uint8_t kind;	     /* enum scope_kind */
 	uint32_t function;   /* hooked: index into timeline.functions; manual: UINT32_MAX */
-	uint64_t calls;	     /* unfinished ones included */
+	uint64_t calls;	     /* those of the next three lines included */
 	uint64_t unfinished; /* of them: never stopped (flags unfinished, cut) */
+	uint64_t unwound;    /* of them: left by an exception or a jump */
+	uint64_t instants;   /* of them: only their entry was seen */
 	uint64_t total_ns; /* wall time from start to end, added up over its calls (recursion counts each) */
 	uint64_t self_ns;  /* total less the time in scopes directly inside */
+	bool exact;	   /* percentiles are exact; of many calls they are within 1/256 of the truth */
 	uint64_t min_ns, mean_ns, p50_ns, p90_ns, p99_ns,
-		max_ns; /* exact, over finished calls; 0 if none is */
+		max_ns; /* over calls that are none of these three; 0 if none is */
 };
 
-/*
- * Computes *statistics (malloc'ed, the caller frees), one entry per function or manual name that has scopes,
- * plus one per hooked function without any (calls 0), ordered by total_ns descending. 0 or -ENOMEM.
- */
-int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
-			size_t *count);
-
-/* Durations of a kind: exact; all 0 where there is none. */
+/* Durations of a kind; all 0 where there is none. Percentiles of many are within 1/256 of the truth. */
 struct duration_statistics {
+	bool exact; /* the percentiles are */
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns;
@@ -190,9 +251,23 @@ struct number_statistics {
 	double min, max, last;
 };
 
-/* The same for marks; each entry by process and name. malloc'ed, the caller frees. 0 or -ENOMEM. */
+/* What all of a capture comes to. */
+struct timeline_summary {
+	/* One per function or manual name that has scopes, and per hooked function without any (calls 0), by
+	 * total_ns descending. */
+	struct function_statistics *functions;
+	size_t function_count;
+	struct frame_statistics *frames; /* by lane and name */
+	size_t frame_count;
+	struct number_statistics *numbers; /* by kind, process, scope and name */
+	size_t number_count;
+};
+
+/* Reads the capture once. 0 or -errno, said unless it is -ENOMEM; summary_clear() frees what it holds. */
+int timeline_summarise(const struct timeline *timeline, struct timeline_summary *summary);
+void timeline_summary_clear(struct timeline_summary *summary);
+
+/* By process and name; malloc'ed, the caller frees. 0 or -ENOMEM. */
 int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics, size_t *count);
-int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count);
-int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics, size_t *count);
 
 #endif

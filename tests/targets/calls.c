@@ -11,8 +11,9 @@
  * frames are abandoned. --wait-go prints `pid N`, and nothing is called before a line comes in on stdin.
  *
  * The last line is `truth {JSON}`: pid, tids, entries and returns of each function, its longest call in
- * ns, the inner calls left without their middle() by a jump, the number of manual scopes, and the rate
- * reached. A call's time is taken by its caller around it, so no true scope is longer.
+ * ns, the inner calls left without their middle() by a jump, the number of manual scopes, when the calls
+ * began and had ended, and the rate reached. A call's time is taken by its caller around it, so no true scope
+ *is longer.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -240,7 +241,7 @@ static void print_counts(const char *key, const uint64_t *counts)
 	printf("}");
 }
 
-static void print_truth(const struct options *options, const struct caller *callers)
+static void print_truth(const struct options *options, const struct caller *callers, uint64_t begin_ns)
 {
 	uint64_t entries[FUNCTIONS] = {0}, returns[FUNCTIONS] = {0}, longest_ns[FUNCTIONS] = {0};
 	uint64_t raised = 0, elapsed_ns = 0;
@@ -265,6 +266,7 @@ static void print_truth(const struct options *options, const struct caller *call
 		printf(", \"manual\": {\"m_loop\": %u, \"m_outer\": %" PRIu64 ", \"m_middle\": %" PRIu64
 		       ", \"m_inner\": %" PRIu64 "}",
 		       options->threads, returns[OUTER], returns[MIDDLE], returns[INNER]);
+	printf(", \"begin_ns\": %" PRIu64 ", \"end_ns\": %" PRIu64, begin_ns, now_ns());
 	printf(", \"raised\": %" PRIu64 ", \"rate_asked\": %" PRIu64 ", \"rate_reached\": %.1f}\n", raised,
 	       options->rate, (double)options->calls * 1e9 / (double)elapsed_ns);
 }
@@ -285,6 +287,7 @@ int main(int argc, char **argv)
 	if (options.wait_go && !wait_for_go())
 		return 1;
 
+	uint64_t begin_ns = now_ns();
 	struct caller *callers = calloc(options.threads, sizeof(*callers));
 	if (!callers)
 		return 1;
@@ -297,7 +300,7 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < options.threads; i++)
 		pthread_join(callers[i].thread, NULL);
-	print_truth(&options, callers);
+	print_truth(&options, callers, begin_ns);
 	free(callers);
 	return 0;
 }

@@ -2,14 +2,16 @@
 /*
  * Manual scopes only: `scopes THREADS COUNT [--wait-go]`. Each thread runs COUNT times outer > 2 middle > 3
  * inner each. Prints "pid N" first, with --wait-go waits for a line on stdin then, and in the end prints what
- * it truly did: "truth outer=N middle=N inner=N threads=T".
+ * it truly did, and from when to when: "truth outer=N middle=N inner=N threads=T begin_ns=T end_ns=T".
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "scope.h"
@@ -55,6 +57,14 @@ static void *run(void *argument)
 	return NULL;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static bool wait_for_go(void)
 {
 	char line[64];
@@ -66,6 +76,7 @@ static int run_all(unsigned long threads, unsigned long count)
 {
 	struct work *work = calloc(threads, sizeof(*work));
 	struct work sum = {0};
+	uint64_t begin_ns = now_ns();
 	unsigned long made = 0;
 
 	while (work && made < threads) {
@@ -81,8 +92,9 @@ static int run_all(unsigned long threads, unsigned long count)
 		sum.inner += work[i].inner;
 	}
 	free(work);
-	printf("truth outer=%llu middle=%llu inner=%llu threads=%lu\n", (unsigned long long)sum.outer,
-	       (unsigned long long)sum.middle, (unsigned long long)sum.inner, made);
+	printf("truth outer=%" PRIu64 " middle=%" PRIu64 " inner=%" PRIu64 " threads=%lu begin_ns=%" PRIu64
+	       " end_ns=%" PRIu64 "\n",
+	       sum.outer, sum.middle, sum.inner, made, begin_ns, now_ns());
 	return made == threads ? 0 : 1;
 }
 

@@ -12,7 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __clang__ /* makes no clones */
+#define OUT_OF_LINE __attribute__((noinline))
+#else
 #define OUT_OF_LINE __attribute__((noinline, noclone))
+#endif
 
 /* Keeps a call out of tail position. */
 #define NOT_LAST() __asm__ volatile("" ::: "memory")

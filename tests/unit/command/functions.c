@@ -71,7 +71,7 @@ Test(functions, prints_a_table_and_the_verdict)
 	assert_has(output, "work.constprop.0  clones");
 	assert_has(output, "hot ");
 	assert_lacks(output, "main");
-	assert_has(errors, "hooking is safe");
+	assert_has(errors, "returns by uretprobe: ");
 	cr_assert_eq(run(target("clones"), NULL), EXIT_DONE);
 	assert_has(output, "main");
 	assert_lacks(output, "libc.so.6");
@@ -83,10 +83,12 @@ Test(functions, prints_a_table_and_the_verdict)
 	assert_has(output, "libc.so.6");
 }
 
-Test(functions, says_why_a_program_would_be_refused)
+Test(functions, says_which_way_returns_go_and_why)
 {
 	cr_assert_eq(run(target("cxxthrow"), "catcher", NULL), EXIT_DONE);
-	assert_has(errors, "hooking would be refused (--force overrules): ");
+	assert_has(output, "instruction");
+	assert_has(errors, "returns by instruction: 1 of 1 functions (a uretprobe could kill the program: ");
+	assert_has(errors, "hazard: /");
 	assert_has(errors, "exception");
 }
 
@@ -105,7 +107,10 @@ Test(functions, prints_json)
 	assert_has(output, "[\n{\"name\":\"scene::twice<int>(int)\",\"symbol\":\"_ZN5scene5twiceIiEET_S1_\","
 			   "\"aliases\":[],"
 			   "\"module\":\"cxxthrow\",\"path\":\"/");
-	assert_has(output, "\"cost\":\"stepped\"}\n]\n");
+	assert_has(
+		output,
+		"\"cost\":\"stepped\",\"returns\":\"uretprobe\",\"reason\":\"nothing inside them can throw, or "
+		"switch stacks\"}\n]\n");
 }
 
 Test(functions, reads_patterns_from_a_file)

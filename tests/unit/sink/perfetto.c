@@ -54,7 +54,8 @@ static void expect_lane(const struct decoded *decoded, uint64_t track, const str
 	for (size_t i = 0; i < lane->scope_count; i++) {
 		const struct scope *scope = &lane->scopes[i];
 
-		if (scope->sub_lane != sub_lane)
+		/* Entries alone are drawn as instants. */
+		if (scope->sub_lane != sub_lane || scope->flags & SCOPE_FLAG_INSTANT)
 			continue;
 		cr_assert_lt(at, count);
 		cr_assert_eq(drawn[at].start, scope->start_ns);

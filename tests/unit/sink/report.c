@@ -48,22 +48,26 @@ Test(report, json_keys)
 	size_t length;
 	char *text = written(report_json, sample_timeline(), NULL, &length);
 
-	free(output_of("python3 -c \"import json,sys; d=json.load(sys.stdin);"
-		       "a=set('entries returns completed discarded duplicates orphans too_deep unfinished "
-		       "unwound not_a_call "
-		       "not_a_return map_full chain_full below_minimum ring_lost handoff_lost in_file "
-		       "segment_lost written_off "
-		       "filtered opened recursion_misses segment_delivered segment_holes balanced'.split());"
-		       "f=set('name module kind calls unfinished total_ns self_ns min_ns mean_ns p50_ns "
-		       "p90_ns p99_ns "
-		       "max_ns'.split());"
-		       "h=f|a-set('segment_lost written_off recursion_misses segment_delivered segment_holes "
-		       "balanced'.split());"
-		       "assert list(d)=='functions threads frames asyncs async_orphans counters arguments instants accounting'.split();"
-		       "assert set(d['accounting'])==a, a^set(d['accounting']);"
-		       "assert all(set(x)==(h if x['kind']=='hooked' else f) for x in d['functions']);"
-		       "assert all(list(x)=='pid tid name scopes max_depth'.split() for x in d['threads'])\"",
-		       text, length));
+	free(output_of(
+		"python3 -c \"import json,sys; d=json.load(sys.stdin);"
+		"a=set('entries returns completed discarded duplicates orphans too_deep unfinished "
+		"unwound not_a_call instants segment_handoff_lost "
+		"not_a_return map_full chain_full below_minimum ring_lost handoff_lost in_file "
+		"segment_lost segment_handoff_lost written_off expired segment_expired "
+		"filtered opened recursion_misses segment_delivered segment_holes balanced'.split());"
+		"f=set('name module kind calls unfinished unwound instants exact total_ns self_ns min_ns mean_ns p50_ns "
+		"p90_ns p99_ns "
+		"max_ns'.split());"
+		"h=f|a-set('segment_lost segment_handoff_lost segment_expired written_off recursion_misses segment_delivered segment_holes "
+		"balanced'.split());"
+		"assert list(d)=='functions threads processes losses frames asyncs async_orphans counters arguments instants accounting'.split();"
+		"assert set(d['accounting'])==a, a^set(d['accounting']);"
+		"assert all(set(x)==(h if x['kind']=='hooked' else f) for x in d['functions']);"
+		"assert all(list(x)=='pid tid name scopes max_depth'.split()+['names']*(x['tid']==101 "
+		"and x['name']=='worker-1') for x in d['threads']);"
+		"assert all(list(x)=='pid parent start_ns name command'.split()+['names']*(x['pid']==100) "
+		"for x in d['processes']), d['processes']\"",
+		text, length));
 	free(text);
 }
 
@@ -114,23 +118,26 @@ Test(report, order)
 	static const char *const keys[] = {"total", "self", "calls", "mean", "p50",
 					   "p90",   "p99",  "max",   "min",  NULL};
 	const struct timeline *timeline = sample_timeline();
-	struct function_statistics *functions;
+	struct timeline_summary summary;
+	const struct function_statistics *functions;
 	size_t count;
 
+	cr_assert_eq(timeline_summarise(timeline, &summary), 0);
+	functions = summary.functions;
+	count = summary.function_count;
+	cr_assert_eq(count, 6, "update, and five hooked functions, one never called");
 	for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
-		cr_assert_eq(report_functions(timeline, keys[k], &functions, &count), 0);
-		cr_assert_eq(count, 6, "update, and five hooked functions, one never called");
+		cr_assert_eq(report_sort(timeline, keys[k], summary.functions, count), 0);
 		for (size_t i = 1; i < count; i++)
 			cr_assert_geq(value_of(&functions[i - 1], keys[k] ? keys[k] : "total"),
 				      value_of(&functions[i], keys[k] ? keys[k] : "total"));
-		free(functions);
 	}
-	cr_assert_eq(report_functions(timeline, "name", &functions, &count), 0);
+	cr_assert_eq(report_sort(timeline, "name", summary.functions, count), 0);
 	for (size_t i = 1; i < count; i++)
 		cr_assert_leq(
 			strcmp(timeline->names[functions[i - 1].name], timeline->names[functions[i].name]),
 			0);
-	free(functions);
+	timeline_summary_clear(&summary);
 }
 
 /* Every key that the help names is known, and no other. */
@@ -207,8 +214,8 @@ Test(report, closing_line)
 	accounting_line(&total, line, sizeof(line));
 	cr_assert_str_eq(
 		line,
-		"10 calls; 0 duplicate entries, 1 entries with no return discarded, 0 returns with no entry "
-		"dropped, 2 lost in the ring, 1 too deep, 1 unfinished; 6 manual events, 12 lost; balanced");
+		"11 calls; 0 duplicate entries, 1 entries with no return discarded, 0 returns with no entry "
+		"dropped, 2 lost in the ring, 1 too deep, 1 unfinished, 1 unwound, 1 entries alone; 6 manual events, 12 lost; balanced");
 	/* Every term, as large as it gets, and a reason of two lines. */
 	memset(&total, 0xff, sizeof(total.sum));
 	total.in_file = total.recursion_misses = total.segment_delivered = total.segment_lost = UINT64_MAX;

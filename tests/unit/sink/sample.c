@@ -58,17 +58,25 @@ static struct scope fiber_scopes[] = {
 	HOOKED(NAME_RENDER, 4000000, 4500000, 0, 0),
 };
 
-static struct scope successor_scopes[] = {HOOKED(NAME_PHYSICS, 8000000, 10000000, 0, 1)};
+/* One that was left by an exception, after an entry without a return; it began on another thread. */
+static struct scope successor_scopes[] = {
+	HOOKED(NAME_PHYSICS, 8000000, 10000000, 0, 1),
+	HOOKED(NAME_RENDER, 8500000, 9000000, 1, 0),
+	HOOKED(NAME_HOSTILE, 8600000, 8600000, 2, 2),
+	HOOKED(NAME_HOSTILE, 8600000, 8700000, 2, 2),
+};
 
 #define MARK(t, k, n, v)                                                                       \
 	{                                                                                      \
 		.time_ns = (t), .value = (v), .name = (n), .scope = MARK_NO_SCOPE, .kind = (k) \
 	}
-#define MARK_OF(s, t, k, n, v)                                                       \
-	{                                                                            \
-		.time_ns = (t), .value = (v), .name = (n), .scope = (s), .kind = (k) \
+#define MARK_OF(s, t, k, n, v)                                                                           \
+	{                                                                                                \
+		.time_ns = (t), .value = (v), .name = (n), .scope = (s), .scope_name = NAME_OF_SCOPE(s), \
+		.kind = (k)                                                                              \
 	}
-#define HALF 0x3fe0000000000000ull /* the bits of 0.5 */
+#define NAME_OF_SCOPE(s) ((s) == 1 ? NAME_PHYSICS : NAME_UPDATE) /* only those of main 0 and 7, fiber 1 */
+#define HALF		 0x3fe0000000000000ull			 /* the bits of 0.5 */
 
 static struct mark marks[] = {
 	MARK_OF(0, 1000000, MANUAL_ARGUMENT, NAME_HOSTILE, (uint64_t)-5),
@@ -107,6 +115,11 @@ static struct async_slice asyncs[] = {
 
 #define SCOPES(array) .scopes = (array), .scope_count = sizeof(array) / sizeof((array)[0])
 
+static struct name_change worker_names[] = {
+	{.time_ns = 600, .name = NAME_IDLE},
+	{.time_ns = 2500000, .name = NAME_WORKER, .order = 1},
+};
+
 static struct lane lanes[] = {
 	{.pid = 100,
 	 .tid = 100,
@@ -120,6 +133,8 @@ static struct lane lanes[] = {
 	 .start_ns = 500,
 	 .end_ns = 7000000,
 	 .name = NAME_WORKER,
+	 .names = worker_names,
+	 .name_count = 2,
 	 .max_depth = 1,
 	 SCOPES(fiber_scopes),
 	 .marks = fiber_marks,
@@ -128,13 +143,21 @@ static struct lane lanes[] = {
 	 .tid = 101,
 	 .start_ns = 7500000,
 	 .name = NAME_HOSTILE,
+	 .max_depth = 2,
 	 SCOPES(successor_scopes)}, /* recycled */
 	{.pid = 200, .tid = 200, .name = NAME_IDLE},
 };
 
 static struct process_info processes[] = {
-	{.pid = 100, .name = NAME_IDLE, .command = NAME_COMMAND}, /* before it called exec */
-	{.pid = 100, .name = NAME_DEMO, .command = NAME_COMMAND},
+	{.pid = 100, .name = NAME_DEMO, .command = NAME_COMMAND, .start_ns = 300, .time_ns = 3000000},
+	{.pid = 200, .name = NAME_IDLE, .command = NAME_COMMAND, .parent = 100, .start_ns = 400},
+};
+
+/* The first called exec. */
+static struct process_change process_changes[] = {
+	{.process = 0, .name = NAME_MAIN},
+	{.process = 0, .name = NAME_DEMO, .command = NAME_COMMAND, .time_ns = 3000000},
+	{.process = 1, .name = NAME_IDLE, .command = NAME_COMMAND},
 };
 
 #define CALLS(n)                                                                \
@@ -144,8 +167,8 @@ static struct process_info processes[] = {
 
 static struct function_entry functions[] = {
 	{.info = {.id = 0, .name = NAME_RENDER, .module = NAME_DEMO},
-	 .accounting = CALLS(3),
-	 .in_file = 3,
+	 .accounting = {.entries = 4, .returns = 3, .opened = 4, .completed = 3, .unwound = 1},
+	 .in_file = {.completed = 3, .unwound = 1},
 	 .accounted = true},
 	{.info = {.id = 1, .name = NAME_PHYSICS, .module = NAME_DEMO},
 	 .accounting = {.entries = 9,
@@ -156,16 +179,16 @@ static struct function_entry functions[] = {
 			.too_deep = 1,
 			.unfinished = 1,
 			.ring_lost = 2},
-	 .in_file = 4,
+	 .in_file = {.completed = 4},
 	 .accounted = true},
 	{.info = {.id = 2, .name = NAME_HOSTILE, .module = NAME_DEMO},
-	 .accounting = CALLS(2),
-	 .in_file = 2,
+	 .accounting = {.entries = 4, .returns = 3, .opened = 3, .completed = 3, .instants = 1},
+	 .in_file = {.completed = 3, .instants = 1},
 	 .accounted = true},
 	{.info = {.id = 3, .name = NAME_IDLE, .module = NAME_DEMO}, .accounted = true},
 	{.info = {.id = 4, .name = NAME_LONG, .module = NAME_DEMO},
 	 .accounting = CALLS(1),
-	 .in_file = 1,
+	 .in_file = {.completed = 1},
 	 .accounted = true},
 };
 
@@ -188,6 +211,8 @@ const struct timeline *sample_timeline(void)
 		.lane_count = 4,
 		.processes = processes,
 		.process_count = 2,
+		.process_changes = process_changes,
+		.process_change_count = 3,
 		.functions = functions,
 		.function_count = 5,
 		.asyncs = asyncs,
@@ -195,15 +220,17 @@ const struct timeline *sample_timeline(void)
 		.async_orphans = 3,
 		.losses = losses,
 		.loss_count = 2,
-		.accounting = {.sum = {.entries = 15,
-				       .returns = 12,
-				       .opened = 14,
-				       .completed = 12,
+		.accounting = {.sum = {.entries = 18,
+				       .returns = 13,
+				       .opened = 16,
+				       .completed = 13,
 				       .discarded = 1,
+				       .unwound = 1,
 				       .too_deep = 1,
 				       .unfinished = 1,
+				       .instants = 1,
 				       .ring_lost = 2},
-			       .in_file = 10,
+			       .in_file = 11,
 			       .segment_delivered = 6,
 			       .segment_lost = 12,
 			       .balanced = true},
@@ -219,6 +246,11 @@ const struct timeline *sample_timeline(void)
 	fiber_scopes[1].sub_lane = 1;
 	fiber_scopes[2].sub_lane = 1;
 	successor_scopes[0].flags = SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_LOST;
+	successor_scopes[0].child_ns = 500000;
+	successor_scopes[1].flags = SCOPE_FLAG_UNWOUND | SCOPE_FLAG_MIGRATED;
+	successor_scopes[1].start_tid = 102;
+	successor_scopes[1].child_ns = 100000;
+	successor_scopes[2].flags = SCOPE_FLAG_INSTANT;
 	main_scopes[8].flags = SCOPE_FLAG_CUT;
 	main_scopes[0].child_ns = 8000000;
 	main_scopes[3].child_ns = 4000000;

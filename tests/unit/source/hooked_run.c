@@ -268,6 +268,17 @@ static void count_fork(void *context, uint32_t child, uint32_t parent, uint64_t 
 	tally->forks++;
 }
 
+static void count_exec(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
+{
+	struct tally *tally = context;
+
+	cr_assert_gt(time_ns, 0);
+	cr_assert_gt(strlen(comm), 0);
+	tally->execs++;
+	tally->exec_pid = pid;
+	tally->exec_former = former;
+}
+
 /* ---- a run -------------------------------------------------------------------------------------------- */
 
 void run_open(struct hooked_run *run, const char *const *functions, const struct probe_options *options)
@@ -294,12 +305,13 @@ void run_open(struct hooked_run *run, const char *const *functions, const struct
 	maps.pending_loss = probe_session_map(run->session, "pending_loss");
 	run->source = bpf_source_create(&maps, run->function_count);
 	cr_assert_not_null(run->source);
-	bpf_source_tell_forks(run->source, &(struct bpf_source_forks){count_fork, &run->tally});
+	bpf_source_tell_lifecycle(run->source,
+				  &(struct bpf_source_lifecycle){count_fork, count_exec, &run->tally});
 }
 
 void run_attach(struct hooked_run *run, const struct target *target)
 {
-	struct probe_function functions[RUN_FUNCTIONS];
+	struct probe_function functions[RUN_FUNCTIONS] = {0};
 
 	for (size_t i = 0; i < run->function_count; i++) {
 		functions[i].binary = target->path;

@@ -46,6 +46,8 @@ struct tally {
 	size_t losses;
 	size_t forks; /* children told of, whose parent is `fork_parent` */
 	uint32_t fork_parent;
+	size_t execs; /* the last one's: */
+	uint32_t exec_pid, exec_former;
 	int fail_after;	  /* calls of hooked() that succeed before one fails with -EIO; -1: all */
 	bool unannounced; /* a scope came before the first record of its thread */
 };

@@ -675,7 +675,7 @@ Test(pairing_kernel, below_the_minimum)
 	run_close(&run);
 }
 
-static void change_settings(const struct hooked_run *run, uint32_t generation, uint32_t paused)
+static void change_settings(const struct hooked_run *run, uint32_t generation, bool paused)
 {
 	int fd = probe_session_map(run->session, "settings");
 	struct pairing_settings settings;
@@ -684,11 +684,11 @@ static void change_settings(const struct hooked_run *run, uint32_t generation, u
 	cr_assert_eq(bpf_map_lookup_elem(fd, &zero, &settings), 0);
 	cr_assert_eq(settings.version, SCOPETRACE_BPF_VERSION);
 	settings.generation = generation ? generation : settings.generation;
-	settings.paused = paused;
+	settings.flags = paused ? SETTING_PAUSED : 0;
 	cr_assert_eq(bpf_map_update_elem(fd, &zero, &settings, BPF_ANY), 0);
 }
 
-static void settings_case(struct hooked_run *run, struct target *target, uint32_t generation, uint32_t paused)
+static void settings_case(struct hooked_run *run, struct target *target, uint32_t generation, bool paused)
 {
 	target_start(target, ARGUMENTS("longjmp"));
 	run_open(run, FUNCTIONS("top", "mid", "leaf"), NULL);

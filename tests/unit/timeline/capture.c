@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -69,8 +71,8 @@ Test(capture, everything_comes_back)
 	const struct lane *lane;
 
 	make_all_kinds();
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0), 1);
-	cr_assert_eq(capture_writer_in_file(maker.writer, 1), 0);
+	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, 1);
+	cr_assert_eq(capture_writer_in_file(maker.writer, 1).completed, 0);
 	timeline = make_open(&maker, 3000);
 	cr_assert(!timeline->truncated);
 	cr_assert(timeline->accounting.balanced, "%s", timeline->accounting.imbalance);
@@ -87,7 +89,7 @@ Test(capture, everything_comes_back)
 	cr_assert_eq(timeline->function_count, 1);
 	cr_assert_str_eq(timeline->names[timeline->functions[0].info.name], "geo::area(int, int)");
 	cr_assert_eq(timeline->functions[0].info.address, 0x1000);
-	cr_assert_eq(timeline->functions[0].in_file, 1);
+	cr_assert_eq(timeline->functions[0].in_file.completed, 1);
 	cr_assert_eq(timeline->functions[0].accounting.entries, 1);
 	cr_assert_eq(timeline->loss_count, 2);
 	cr_assert_eq(timeline->losses[0].first_ns, 5);
@@ -119,13 +121,13 @@ Test(capture, many_records_in_any_batches)
 	make_function(&maker, "f", "program");
 	for (size_t i = 0; batches[i]; i++) {
 		for (size_t j = 0; j < batches[i]; j++, written++)
-			scopes[j] =
-				(struct hooked_scope){written * 10, written * 10 + 5, 0, PID, TID, 0, 0, 0};
+			scopes[j] = (struct hooked_scope){
+				.start_ns = written * 10, .end_ns = written * 10 + 5, .pid = PID, .tid = TID};
 		cr_assert(!maker.output->hooked(maker.output, scopes, batches[i]));
 		make_name(&maker, i & 1 ? "odd" : "even");
 	}
-	maker.hooked[0] = written;
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0), written);
+	maker.hooked[0].completed = written;
+	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, written);
 	timeline = make_open(&maker, 1);
 	cr_assert(timeline->accounting.balanced, "%s", timeline->accounting.imbalance);
 	cr_assert_eq(timeline->lanes[0].scope_count, written);
@@ -190,6 +192,7 @@ Test(capture, cut_at_every_byte)
 		cr_assert_gt(timeline->truncated_at + sizeof(struct chunk_header) + 4096, cut);
 		cr_assert(!timeline->accounting.balanced);
 		cr_assert(strstr(timeline->accounting.imbalance, "cut short"));
+		make_lanes(timeline);
 		for (size_t i = 0; i < timeline->lane_count; i++)
 			check_lane(&timeline->lanes[i]);
 		opened++;
@@ -339,7 +342,8 @@ static int open_with(const unsigned char *bytes, size_t length, uint32_t replace
 {
 	size_t at = chunk_at(bytes, length, replaced, 0), next;
 	size_t room = chunk_padded((uint32_t)really);
-	struct chunk_header header = {CAPTURE_CHUNK_MAGIC, type, claimed, 0};
+	struct chunk_header header = {
+		.magic = CAPTURE_CHUNK_MAGIC, .type = (uint16_t)type, .length = claimed};
 	unsigned char *copy = calloc(1, length + sizeof(header) + room);
 	struct timeline *timeline;
 
@@ -407,6 +411,10 @@ Test(capture, forged_at_random)
 		cr_assert(timeline || errno == EBADMSG);
 		refused += !timeline;
 		opened += !!timeline;
+		if (timeline)
+			make_lanes(timeline);
+		if (timeline)
+			make_lanes(timeline);
 		for (size_t i = 0; timeline && i < timeline->lane_count; i++)
 			check_lane(&timeline->lanes[i]);
 		timeline_close(timeline);
@@ -721,6 +729,39 @@ Test(capture, full_disk)
 	cr_assert_str_empty(said(&maker));
 }
 
+/* What was written of a chunk that found no room is taken back: the file ends with its last whole chunk. */
+Test(capture, no_room_for_a_chunk)
+{
+	const struct rlimit limit = {100000, RLIM_INFINITY};
+	struct timeline *timeline;
+	struct stat status;
+	uint64_t whole;
+	int err = 0;
+
+	cr_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	make_function(&maker, "f", "program");
+	cr_assert(!setrlimit(RLIMIT_FSIZE, &limit));
+	for (uint64_t i = 0; i < 10000 && !err; i++) {
+		struct hooked_scope scope = {
+			.start_ns = i * 10, .end_ns = i * 10 + 5, .pid = PID, .tid = TID};
+
+		err = maker.output->hooked(maker.output, &scope, 1);
+	}
+	cr_assert_eq(err, -EFBIG);
+	whole = capture_writer_bytes(maker.writer);
+	cr_assert(whole > 60000 && whole <= 100000);
+	cr_assert(!stat(maker.path, &status));
+	cr_assert_eq((uint64_t)status.st_size, whole);
+	cr_assert_eq(capture_writer_finish(maker.writer, 0, 1, 0), -EFBIG);
+	maker.writer = NULL;
+	cr_assert(strstr(said(&maker), "ulimit -f"));
+	timeline = timeline_open(maker.path);
+	cr_assert(timeline && timeline->truncated);
+	cr_assert_eq(timeline->truncated_at, whole);
+	cr_assert_eq(timeline->truncated_rest, 0);
+	timeline_close(timeline);
+}
+
 Test(capture, functions_are_declared_in_order)
 {
 	struct function_info info = {.id = 1};
@@ -820,14 +861,32 @@ Test(capture, every_term_matters)
 
 Test(capture, a_function_without_accounting)
 {
+	static const struct function_accounting nothing;
 	struct timeline *timeline;
 
 	make_function(&maker, "f", "program");
+	make_function(&maker, "g", "program");
+	cr_assert(!capture_writer_function_accounting(maker.writer, 0, &nothing));
 	capture_writer_finish(maker.writer, 0, 1, 0);
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && !timeline->accounting.balanced);
-	cr_assert(strstr(timeline->accounting.imbalance, "no accounting"));
+	cr_assert(strstr(timeline->accounting.imbalance, "g: the file has no accounting"));
+	timeline_close(timeline);
+}
+
+/* A drainer's file, which is whole while the capture goes on: there is no accounting yet at all. */
+Test(capture, an_account_that_comes_later)
+{
+	struct timeline *timeline;
+
+	make_function(&maker, "f", "program");
+	make_call(&maker, PID, TID, 0, 10, 20, 0);
+	capture_writer_finish(maker.writer, 0, 100, 0);
+	maker.writer = NULL;
+	timeline = timeline_open(maker.path);
+	cr_assert(timeline && timeline->accounting.open);
+	cr_assert_eq(timeline->accounting.in_file, 1);
 	timeline_close(timeline);
 }
 
@@ -869,7 +928,7 @@ Test(capture, an_imbalance_with_a_long_name)
 		strcat(name, "\xe2\x82\xac");
 	make_function(&maker, name, "program");
 	make_call(&maker, PID, TID, 0, 10, 20, 0);
-	maker.hooked[0] = 2;
+	maker.hooked[0].completed = 2;
 	timeline = make_open(&maker, 1);
 	cr_assert(!timeline->accounting.balanced);
 	cr_assert(strstr(timeline->accounting.imbalance, "completed is 2"), "%s",

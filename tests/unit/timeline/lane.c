@@ -2,6 +2,8 @@
 /* Whose events they are: threads, recycled tids, processes, names. */
 #include "support.h"
 
+#include <string.h>
+
 #include <criterion/criterion.h>
 
 enum { PID = 100, TID = 101 };
@@ -297,5 +299,93 @@ Test(lane, exec_with_another_clock)
 	cr_assert_str_eq(timeline->names[timeline->processes[1].name], "after");
 	cr_assert_str_eq(lane_text(timeline, lane_of(timeline, 7, 7, 0)), "m 1000-2000\n");
 	cr_assert_str_eq(lane_text(timeline, lane_of(timeline, 7, 7, 1)), "n 4000-5000\n");
+	timeline_close(timeline);
+}
+
+static void expect_names(const struct timeline *timeline, const struct lane *lane, const char *text)
+{
+	char have[256] = "";
+
+	for (size_t i = 0; i < lane->name_count; i++) {
+		size_t used = strlen(have);
+
+		snprintf(have + used, sizeof(have) - used, "%llu %s, ",
+			 (unsigned long long)lane->names[i].time_ns, timeline->names[lane->names[i].name]);
+	}
+	cr_assert_str_eq(have, text, "%s", have);
+}
+
+/* All names of a thread with the times from which on it had them; the one it gave itself is shown. */
+Test(lane, names_over_time)
+{
+	struct timeline *timeline;
+
+	call(20, 25);
+	make_thread(&maker, THREAD_NAMED, PID, TID, 0, 50, "third");
+	make_thread(&maker, THREAD_SEEN, PID, TID, 5, 10, "first");
+	make_event(&maker, PID, TID, MANUAL_THREAD_NAME, 40, 0, 0, "own");
+	make_thread(&maker, THREAD_NAMED, PID, TID, 0, 30, "second");
+	make_thread(&maker, THREAD_NAMED, PID, TID, 0, 35, "second");
+	timeline = make_open(&maker, 1000);
+	cr_assert_str_eq(timeline->names[timeline->lanes[0].name], "own");
+	expect_names(timeline, &timeline->lanes[0], "10 first, 30 second, 40 own, 50 third, ");
+	timeline_close(timeline);
+}
+
+/* The names of a thread that is gone are not those of its successor. */
+Test(lane, names_of_a_recycled_tid)
+{
+	struct timeline *timeline;
+
+	make_thread(&maker, THREAD_SEEN, PID, TID, 5, 10, "a");
+	call(20, 25);
+	make_thread(&maker, THREAD_NAMED, PID, TID, 5, 30, "b");
+	make_thread(&maker, THREAD_EXITED, PID, TID, 5, 40, NULL);
+	make_thread(&maker, THREAD_SEEN, PID, TID, 50, 51, "c");
+	call(60, 65);
+	timeline = make_open(&maker, 1000);
+	cr_assert_eq(timeline->lane_count, 2);
+	expect_names(timeline, &timeline->lanes[0], "10 a, 30 b, ");
+	expect_names(timeline, &timeline->lanes[1], "51 c, ");
+	timeline_close(timeline);
+}
+
+static void process_is(uint64_t start, uint64_t time, const char *name, const char *command, uint32_t parent)
+{
+	struct process_info info = {.pid = PID + 1, .start_ns = start, .time_ns = time, .parent = parent};
+
+	info.name = make_name(&maker, name);
+	info.command = make_name(&maker, command);
+	cr_assert(!capture_writer_process(maker.writer, &info));
+}
+
+/* A child is forked, calls exec, and its threads have the names of their times. */
+Test(lane, a_process_over_time)
+{
+	struct timeline *timeline;
+	const struct process_change *changes;
+
+	process_is(10, 0, "parent's", "parent", PID);
+	process_is(10, 50, "program", "program -x", 0);
+	process_is(10, 50, "program", "program -x", 0); /* told again */
+	make_call(&maker, PID + 1, PID + 1, 0, 20, 25, 0);
+	make_call(&maker, PID + 1, PID + 2, 0, 30, 35, 0);
+	make_thread(&maker, THREAD_SEEN, PID + 1, PID + 2, 28, 28, NULL);
+	make_call(&maker, PID + 1, PID + 3, 0, 60, 65, 0);
+	make_thread(&maker, THREAD_SEEN, PID + 1, PID + 3, 58, 58, NULL);
+	timeline = make_open(&maker, 1000);
+	cr_assert_eq(timeline->process_count, 2);
+	cr_assert_eq(timeline->processes[1].parent, PID);
+	cr_assert_str_eq(timeline->names[timeline->processes[1].command], "program -x");
+	cr_assert_eq(timeline->process_change_count, 3);
+	changes = timeline->process_changes;
+	cr_assert(changes[0].process == 0 && changes[1].process == 1 && changes[2].process == 1);
+	cr_assert_eq(changes[1].time_ns, 0);
+	cr_assert_str_eq(timeline->names[changes[1].name], "parent's");
+	cr_assert_eq(changes[2].time_ns, 50);
+	cr_assert_str_eq(timeline->names[changes[2].name], "program");
+	cr_assert_str_eq(timeline->names[timeline->lanes[0].name], "program", "the main thread's last name");
+	cr_assert_str_eq(timeline->names[timeline->lanes[1].name], "parent's");
+	cr_assert_str_eq(timeline->names[timeline->lanes[2].name], "program");
 	timeline_close(timeline);
 }

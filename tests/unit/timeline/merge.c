@@ -318,12 +318,12 @@ Test(merge, unwound_is_kept)
 {
 	struct timeline *timeline;
 
-	make_call(&maker, PID, TID, 0, 10, 30, SCOPE_FLAG_UNWOUND);
+	make_call_at(&maker, PID, TID, 0, 10, 30, 0x7fff0100, SCOPE_FLAG_UNWOUND);
 	call(1, 20, 25);
 	timeline = expect("f 10-30 unwound\n"
 			  " g 20-25\n");
-	cr_assert_eq(timeline->functions[0].in_file, 0);
-	cr_assert_eq(timeline->functions[1].in_file, 1);
+	cr_assert_eq(timeline->functions[0].in_file.completed, 0);
+	cr_assert_eq(timeline->functions[1].in_file.completed, 1);
 	timeline_close(timeline);
 }
 

@@ -11,6 +11,7 @@ static struct maker maker;
 static void begin(void)
 {
 	make_begin(&maker);
+	maker.whole_only = true;
 	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
 }
 

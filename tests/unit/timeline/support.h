@@ -21,7 +21,8 @@ struct maker {
 	struct event_output *output;
 	uint64_t end_ns;
 	uint32_t functions;
-	uint64_t hooked[64]; /* completed calls per function */
+	struct scopes_in_file hooked[64]; /* per function */
+	bool whole_only; /* records that were delivered late are put back within a region alone */
 };
 
 /* A new capture in a new directory; stderr goes to a file there, for said(). */
@@ -32,6 +33,10 @@ uint32_t make_function(struct maker *maker, const char *name, const char *module
 void make_process(struct maker *maker, uint32_t pid, const char *name, uint32_t clock);
 void make_call(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
 	       uint64_t end, uint16_t flags);
+/* With a stack pointer of its own; what migrated began on MAKE_START_TID. */
+void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
+		  uint64_t end, uint64_t sp, uint16_t flags);
+#define MAKE_START_TID 77
 void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind, uint64_t ticks,
 		uint64_t id, uint64_t value, const char *name);
 /* With so many events of its thread inside. */
@@ -45,9 +50,22 @@ void make_thread(struct maker *maker, enum thread_change change, uint32_t pid, u
 void make_anchor(struct maker *maker, uint32_t clock, uint64_t ticks, uint64_t ns);
 /* Accounts for every function as if nothing was lost, finishes the file. */
 void make_end(struct maker *maker, uint64_t start_ns, uint64_t end_ns);
-/* make_end(), then timeline_open(), which must succeed, with every lane well formed. */
+/* make_end(), then timeline_open(), which must succeed, with every lane well formed and in memory; and the
+ * same in small regions. */
 struct timeline *make_open(struct maker *maker, uint64_t end_ns);
+/* The same of the finished file, in regions of so many records. */
+struct timeline *make_open_in_regions(struct maker *maker, uint64_t region_records);
+/* Asserts that the same capture came out the same. */
+void expect_same_timeline(const struct timeline *whole, const struct timeline *parts);
+/* Reads the lanes of a timeline into memory. */
+void make_lanes(struct timeline *timeline);
 void make_remove(struct maker *maker);
+
+/* One part of the summary; malloc'ed, the caller frees. 0. */
+int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
+			size_t *count);
+int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count);
+int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics, size_t *count);
 
 /* What was written to stderr since the last call (or make_begin()). */
 const char *said(struct maker *maker);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "command/capture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "source/bpf_source.h"
+
+/* ---- told by the thread that drains ------------------------------------------------------------------- */
+
+static void forked(void *context, uint32_t child, uint32_t parent, uint64_t time_ns)
+{
+	struct capture *c = context;
+
+	(void)child, (void)parent, (void)time_ns;
+	pthread_mutex_lock(&c->lifecycle.lock);
+	if (!c->lifecycle.over)
+		probe_session_forked(c->session);
+	pthread_mutex_unlock(&c->lifecycle.lock);
+}
+
+void capture_end_lifecycle(struct capture *c)
+{
+	if (!c->hooked)
+		return;
+	pthread_mutex_lock(&c->lifecycle.lock);
+	c->lifecycle.over = true;
+	pthread_mutex_unlock(&c->lifecycle.lock);
+}
+
+/* If there is no memory for it then a name is missing, or a program that is not hooked again: said. */
+static void execed(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
+{
+	struct capture *c = context;
+	struct capture_lifecycle *life = &c->lifecycle;
+	struct capture_exec exec = {.pid = (pid_t)pid, .former = (pid_t)former, .time_ns = time_ns};
+
+	snprintf(exec.comm, sizeof(exec.comm), "%s", comm);
+	pthread_mutex_lock(&life->lock);
+	if (vec_grow(&life->execs, &life->capacity, life->count))
+		log_warning("process %u runs %s now: no memory to follow it", pid, comm);
+	else
+		life->execs[life->count++] = exec;
+	pthread_mutex_unlock(&life->lock);
+}
+
+void capture_tell_lifecycle(struct capture *c)
+{
+	pthread_mutex_init(&c->lifecycle.lock, NULL);
+	bpf_source_tell_lifecycle(c->hooked, &(struct bpf_source_lifecycle){forked, execed, c});
+}
+
+/* ---- followed by the thread of the events ---------------------------------------------------------------
+ */
+
+/* `command`: malloc'ed, now the capture's; NULL: none is known. */
+static int name_process(struct capture *c, const char *comm, char *command, uint64_t time_ns)
+{
+	if (!command)
+		command = strdup(comm);
+	if (!command)
+		return -ENOMEM;
+	snprintf(c->process.comm, sizeof(c->process.comm), "%s", comm);
+	free(c->process.command);
+	c->process.command = command;
+	c->lifecycle.named_ns = time_ns;
+	return c->writer ? capture_declare_process(c) : 0;
+}
+
+int capture_read_name(struct capture *c, uint64_t time_ns)
+{
+	char comm[sizeof(c->process.comm)], *command;
+
+	if (process_read_name(c->process.pid, comm, &command))
+		return 0;
+	if (strcmp(comm, c->process.comm) != 0 || strcmp(command, c->process.command) != 0)
+		return name_process(c, comm, command, time_ns);
+	free(command);
+	return 0;
+}
+
+/* True if the arguments may be those of the program that was started as `wanted`: it may bear another name
+ * now. */
+static bool fits(const char *wanted, const char *comm, const char *command)
+{
+	size_t length = strcspn(command, " "), base = length;
+
+	while (base && command[base - 1] != '/')
+		base--;
+	return strcmp(wanted, comm) == 0 || strncmp(wanted, command + base, strlen(wanted)) == 0;
+}
+
+/*
+ * The arguments that can be read are those of the program that runs now. After one more exec that is another,
+ * and then nobody knows those of this one.
+ */
+static int name_after_exec(struct capture *c, const struct capture_exec *exec, bool last)
+{
+	char comm[sizeof(c->process.comm)], *command = NULL;
+
+	if (last && !process_ended(&c->process) && !process_read_name(exec->pid, comm, &command) &&
+	    !fits(exec->comm, comm, command)) {
+		free(command);
+		command = NULL;
+	}
+	return name_process(c, exec->comm, command, exec->time_ns);
+}
+
+/* Says what of the new program will be seen. */
+static void say_exec(struct capture *c, const struct capture_exec *exec, bool is_late)
+{
+	bool own = probe_session_has_program_of(c->session, exec->pid);
+	double late_ms = (double)(io_now_ns() - exec->time_ns) / 1e6;
+
+	if (process_ended(&c->process))
+		return;
+	log_info("process %d runs %s now: %s", exec->pid, exec->comm,
+		 own ? "its functions are hooked as before"
+		     : "its own functions are not hooked; hooked ones of libraries are seen in it as well");
+	if (is_late)
+		log_warning(
+			"a thread that was not its first asked for it, which ends the kernel's tracing: what "
+			"process %d called in the %.1f ms until it was hooked again is not seen",
+			exec->pid, late_ms);
+}
+
+/* Of several that are told at once only the program of the last one runs. */
+static int follow_execs(struct capture *c, const struct capture_exec *execs, size_t count)
+{
+	/* A launched command begins with one, which is no news. */
+	bool is_news = c->lifecycle.seen || count > 1 || !c->options->command, is_late = false;
+	const struct capture_exec *last = &execs[count - 1];
+	int lost, err = 0;
+
+	c->lifecycle.seen = true;
+	for (size_t i = 0; i < count; i++)
+		is_late |= execs[i].former != execs[i].pid;
+	lost = is_late ? probe_session_reattach(c->session, last->pid) : 0;
+	for (size_t i = 0; i < count && !err; i++)
+		err = name_after_exec(c, &execs[i], i + 1 == count);
+	if (!err && !lost && is_news)
+		say_exec(c, last, is_late);
+	return err;
+}
+
+int capture_follow_lifecycle(struct capture *c)
+{
+	struct capture_lifecycle *life = &c->lifecycle;
+	struct capture_exec *execs;
+	size_t count;
+	int err = 0;
+
+	if (!c->hooked)
+		return 0;
+	pthread_mutex_lock(&life->lock);
+	execs = life->execs;
+	count = life->count;
+	life->execs = NULL;
+	life->count = life->capacity = 0;
+	pthread_mutex_unlock(&life->lock);
+	if (count)
+		err = follow_execs(c, execs, count);
+	free(execs);
+	return err;
+}
+
+void capture_close_lifecycle(struct capture *c)
+{
+	free(c->lifecycle.execs);
+}

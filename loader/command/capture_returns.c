@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "command/capture.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+#define MOST_NAMED 5
+
+static_assert((int)RETURN_URETPROBE == (int)RETURNS_URETPROBE &&
+		      (int)RETURN_INSTRUCTION == (int)RETURNS_INSTRUCTION &&
+		      (int)RETURN_NONE == (int)RETURNS_NONE,
+	      "one list of return modes");
+static_assert((int)EXIT_RETURN == (int)SITE_RETURN && (int)EXIT_JUMP == (int)SITE_JUMP &&
+		      (int)EXIT_CONDITIONAL == (int)SITE_CONDITIONAL &&
+		      (int)EXIT_INDIRECT == (int)SITE_INDIRECT,
+	      "one list of exits");
+static_assert((int)CONDITION_FLAGS == (int)SITE_FLAGS && (int)CONDITION_ZERO == (int)SITE_ZERO &&
+		      (int)CONDITION_NOT_ZERO == (int)SITE_NOT_ZERO &&
+		      (int)CONDITION_BIT_CLEAR == (int)SITE_BIT_CLEAR &&
+		      (int)CONDITION_BIT_SET == (int)SITE_BIT_SET && REGISTER_IP == SITE_REGISTER_IP &&
+		      REGISTER_NONE == SITE_REGISTER_NONE,
+	      "one list of conditions");
+
+/* ---- choosing ----------------------------------------------------------------------------------------- */
+
+static int check_hazard(struct capture *c)
+{
+	const struct capture_options *o = c->options;
+	int err = hazard_check(&c->symbols.modules, &c->hazard);
+
+	if (err || !c->hazard.found || o->returns != RETURN_URETPROBE)
+		return err;
+	if (o->force) {
+		log_warning("--force: hooking with uretprobes although it may kill the program: %s",
+			    c->hazard.evidence);
+		return 0;
+	}
+	log_error(
+		"not hooking this program with --returns=uretprobe, as that could kill it: %s. Leave --returns "
+		"out for the safe way; --force insists (see HAZARDS in scopetrace-record(1))",
+		c->hazard.evidence);
+	return -EPERM;
+}
+
+static void say_refused(const struct capture *c)
+{
+	size_t named = 0;
+
+	for (size_t i = 0; i < c->function_count && named < MOST_NAMED; i++) {
+		if (!c->returns.choices[i].refused)
+			continue;
+		named++;
+		log_warning("where %s returns cannot be told: %s; it is left out", c->functions[i]->demangled,
+			    c->returns.choices[i].refused);
+	}
+	if (c->returns.refused > named)
+		log_warning("and %zu more are left out for such reasons", c->returns.refused - named);
+}
+
+int capture_choose_returns(struct capture *c)
+{
+	int err = check_hazard(c);
+
+	if (!err)
+		err = return_plan_make(&c->returns, &c->symbols, &c->hazard, c->functions, c->function_count,
+				       c->options->returns);
+	if (err)
+		return err;
+	say_refused(c);
+	if (c->returns.refused < c->function_count)
+		return 0;
+	log_error(
+		"none of the functions can be hooked safely in this program; --returns=none records their entries "
+		"alone");
+	return -ENOTSUP;
+}
+
+uint32_t capture_setting_flags(const struct capture *c)
+{
+	if (c->hazard.moves_stacks)
+		return SETTING_MIGRATE | SETTING_GOROUTINES;
+	return c->options->migrate ? SETTING_MIGRATE : 0;
+}
+
+/* ---- what the probes are told ------------------------------------------------------------------------- */
+
+static void describe_inside(struct exit_setting *setting, const struct function_shape *shape, uint64_t from)
+{
+	for (size_t i = 0; i < shape->range_count; i++) {
+		int64_t begin = (int64_t)(shape->ranges[i].address - from);
+		int64_t end = begin + (int64_t)shape->ranges[i].size;
+		struct site_range *range = &setting->inside[i < SITE_RANGES ? i : SITE_RANGES - 1];
+
+		/* Parts beyond the last place widen it. */
+		if (i < SITE_RANGES || begin < range->begin)
+			range->begin = begin;
+		if (i < SITE_RANGES || end > range->end)
+			range->end = end;
+	}
+}
+
+static struct probe_exit describe_exit(struct shapes *shapes, const struct function *function,
+				       const struct function_shape *shape, const struct exit_site *site)
+{
+	struct probe_exit exit = {
+		.target_name = site->kind == EXIT_JUMP || site->kind == EXIT_CONDITIONAL
+				       ? shapes_import(shapes, function->module, site->target)
+				       : NULL,
+		.offset = function->file_offset + (site->address - function->address),
+		.setting = {.target = (int64_t)(site->target - site->address),
+			    .displacement = site->displacement,
+			    .kind = site->kind,
+			    .condition = site->condition,
+			    .code = site->code,
+			    .width = site->width,
+			    .is_memory = site->is_memory,
+			    .base = site->base,
+			    .index = site->index,
+			    .scale = site->scale,
+			    .length = site->length},
+	};
+
+	describe_inside(&exit.setting, shape, site->address);
+	return exit;
+}
+
+static void describe_function(const struct capture *c, size_t index, struct probe_function *probe,
+			      struct probe_exit *exits)
+{
+	const struct return_choice *choice = &c->returns.choices[index];
+	const struct function *function = c->functions[index];
+
+	*probe = (struct probe_function){
+		.binary = choice->refused ? NULL : function->module->probe_path,
+		.offset = function->probe_offset,
+		.display = function->demangled,
+		.name = function->name,
+		.module = function->module->path,
+		.address = function->address,
+		.distance = (uint32_t)(function->probe_offset - function->file_offset),
+		.flags = (choice->loops ? FUNCTION_LOOPS : 0) | (choice->inside ? FUNCTION_INSIDE : 0),
+		.returns = (enum return_mode)choice->way,
+		.exits = exits,
+		.exit_count = choice->shape ? choice->shape->exit_count : 0,
+	};
+	for (size_t i = 0; i < probe->exit_count; i++)
+		exits[i] =
+			describe_exit(c->returns.shapes, function, choice->shape, &choice->shape->exits[i]);
+}
+
+int capture_make_sites(const struct capture *c, struct capture_sites *sites)
+{
+	size_t used = 0;
+
+	sites->functions = calloc(c->function_count, sizeof(*sites->functions));
+	sites->exits = calloc(c->returns.exit_count ? c->returns.exit_count : 1, sizeof(*sites->exits));
+	if (!sites->functions || !sites->exits)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->function_count; i++) {
+		describe_function(c, i, &sites->functions[i], sites->exits + used);
+		used += sites->functions[i].exit_count;
+	}
+	return 0;
+}
+
+void capture_free_sites(struct capture_sites *sites)
+{
+	free(sites->functions);
+	free(sites->exits);
+	*sites = (struct capture_sites){0};
+}

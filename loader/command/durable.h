@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An output that keeps nothing back. Purpose: a source that has put something out may forget it, as it is
+ * written to the file. Owner: a drainer; one thread. What manual() takes is written with the next
+ * durable_flush(), as a segment's reader can wait for that.
+ */
+#ifndef SCOPETRACE_COMMAND_DURABLE_H
+#define SCOPETRACE_COMMAND_DURABLE_H
+
+#include "timeline/capture_write.h"
+
+struct durable {
+	struct event_output output;
+	struct capture_writer *writer;
+};
+
+void durable_init(struct durable *durable, struct capture_writer *writer);
+
+/* 0, or -errno of the file (said): nothing that came since the last flush counts as written then. */
+int durable_flush(struct durable *durable);
+
+#endif

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "command/pinned_add.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "probe/pin.h"
+#include "target/hazard.h"
+#include "target/process.h"
+#include "target/returns.h"
+#include "target/symbol.h"
+
+struct adding {
+	const struct pinned *pinned;
+	pid_t pid;
+	struct symbol_table symbols;
+	struct hazard hazard;
+	const struct function **functions; /* by id; NULL: not in this process */
+	struct pin_links links;
+	unsigned made;
+};
+
+/* ---- what the process has of the functions ------------------------------------------------------------ */
+
+/* As probe_session keeps it: the end, if it is too long. */
+static bool is_module(const struct function_setting *setting, const struct module *module)
+{
+	size_t length = strlen(module->path), room = sizeof(setting->module) - 1;
+
+	return strcmp(setting->module, length > room ? module->path + length - room : module->path) == 0;
+}
+
+static const struct function *find_function(const struct symbol_table *symbols,
+					    const struct function_setting *setting)
+{
+	for (size_t i = 0; i < symbols->count; i++) {
+		const struct function *function = &symbols->functions[i];
+
+		if (function->address == setting->address && is_module(setting, function->module))
+			return function;
+	}
+	return NULL;
+}
+
+static int refuse_fork(const struct adding *a, const char *name)
+{
+	log_error(
+		"not hooking process %d: it may fork (%s), and %s is hooked where a forked child would crash; attach "
+		"to it first, or in a directory of its own",
+		a->pid, a->symbols.fork_evidence, name);
+	return -EPERM;
+}
+
+static int find_functions(struct adding *a)
+{
+	struct function_setting setting;
+	size_t found = 0;
+	int err = 0;
+
+	a->functions = calloc(a->pinned->capture.functions, sizeof(*a->functions));
+	if (!a->functions)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < a->pinned->capture.functions && !err; i++) {
+		err = pinned_function(a->pinned, i, &setting);
+		if (err || !setting.returns)
+			continue;
+		a->functions[i] = find_function(&a->symbols, &setting);
+		found += a->functions[i] != NULL;
+		if (a->functions[i] && a->symbols.may_fork && a->functions[i]->probe_offset != setting.offset)
+			err = refuse_fork(a, setting.name);
+	}
+	if (err || found)
+		return err;
+	log_error("process %d runs none of the files whose functions are hooked", a->pid);
+	return -ENOENT;
+}
+
+/* ---- whether the hooks as they are do it no harm ------------------------------------------------------- */
+
+/* How its returns would be seen if it were attached to by itself. */
+static int plan(const struct adding *a, const struct function *function, struct return_plan *made)
+{
+	return return_plan_make(made, &a->symbols, &a->hazard, &function, 1, RETURN_AUTO);
+}
+
+static int check_function(const struct adding *a, uint32_t id)
+{
+	struct function_setting setting;
+	struct return_plan made = {0};
+	int err = pinned_function(a->pinned, id, &setting);
+
+	if (err || setting.returns != RETURNS_URETPROBE)
+		return err;
+	err = plan(a, a->functions[id], &made);
+	if (!err && (made.choices[0].refused || made.choices[0].way != RETURN_URETPROBE)) {
+		log_error(
+			"not hooking process %d: %s is hooked with a uretprobe, which could kill this one: %s; attach "
+			"to it in a directory of its own",
+			a->pid, setting.name, a->hazard.evidence);
+		err = -EPERM;
+	}
+	return_plan_clear(&made);
+	return err;
+}
+
+static int check_hazard(struct adding *a)
+{
+	int err = hazard_check(&a->symbols.modules, &a->hazard);
+
+	for (uint32_t i = 0; i < a->pinned->capture.functions && !err && a->hazard.found; i++)
+		if (a->functions[i])
+			err = check_function(a, i);
+	return err;
+}
+
+/* ---- its links ---------------------------------------------------------------------------------------- */
+
+static pid_t owner_of(const struct pin_link *link)
+{
+	return link->is_hook ? (pid_t)strtol(link->name, NULL, 10) : 0;
+}
+
+/* The process that has the most links: what the others have is a part of that. */
+static pid_t find_model(const struct pin_links *links)
+{
+	size_t most = 0;
+	pid_t model = 0;
+
+	for (size_t i = 0; i < links->count; i++) {
+		size_t count = 0;
+
+		for (size_t j = 0; j < links->count; j++)
+			count += owner_of(&links->items[j]) == owner_of(&links->items[i]);
+		if (owner_of(&links->items[i]) && count > most) {
+			most = count;
+			model = owner_of(&links->items[i]);
+		}
+	}
+	return model;
+}
+
+/* The path by which this process has the file; NULL: it does not run it. */
+static const char *find_file(const struct adding *a, const char *path)
+{
+	struct stat wanted, have;
+
+	if (stat(path, &wanted))
+		return NULL;
+	for (size_t i = 0; i < a->symbols.modules.count; i++) {
+		const struct module *module = &a->symbols.modules.items[i];
+
+		if (!stat(module->probe_path, &have) && have.st_ino == wanted.st_ino &&
+		    have.st_dev == wanted.st_dev)
+			return module->probe_path;
+	}
+	return NULL;
+}
+
+static int add_link(struct adding *a, const struct pin_link *link)
+{
+	const char *path = find_file(a, link->path);
+	char name[64];
+	int fd, err;
+
+	if (!path)
+		return 0;
+	fd = pin_link_again(link, a->pid, path);
+	if (fd < 0) {
+		log_error("cannot hook the functions of %s in process %d: %s", link->path, a->pid,
+			  strerror(-fd));
+		return fd;
+	}
+	snprintf(name, sizeof(name), "%d-%u", a->pid, a->made);
+	err = pin_link(a->pinned->dir, name, fd);
+	a->made += !err;
+	close(fd);
+	return err;
+}
+
+static int by_id(const void *left, const void *right)
+{
+	const struct pin_link *a = left, *b = right;
+
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+/* In the order in which they were made: ends before entries. */
+static int add_links(struct adding *a)
+{
+	int err = pin_links_read(a->pinned->dir, &a->links);
+	pid_t model = find_model(&a->links);
+
+	if (!err && a->links.count)
+		qsort(a->links.items, a->links.count, sizeof(*a->links.items), by_id);
+	for (size_t i = 0; i < a->links.count && !err; i++)
+		if (model && owner_of(&a->links.items[i]) == model)
+			err = add_link(a, &a->links.items[i]);
+	if (err || a->made)
+		return err;
+	log_error("process %d runs none of the files that are hooked, or they were replaced since", a->pid);
+	return -ENOENT;
+}
+
+static bool is_of_pid(void *context, const struct pin_link *link)
+{
+	return owner_of(link) == *(pid_t *)context;
+}
+
+static int refuse_known(const struct pinned *pinned, pid_t pid)
+{
+	struct pinned_target *targets;
+	size_t count;
+	int err = pinned_targets(pinned, &targets, &count);
+
+	for (size_t i = 0; i < count && !err; i++)
+		if (targets[i].pid == pid)
+			err = -EEXIST;
+	free(targets);
+	if (err == -EEXIST)
+		log_error("process %d is in the capture already", pid);
+	return err;
+}
+
+static int add(struct adding *a)
+{
+	const struct symbol_options options = {0};
+	int err = symbol_table_of_process(a->pid, &options, &a->symbols);
+
+	if (err)
+		return err;
+	err = find_functions(a);
+	if (!err)
+		err = check_hazard(a);
+	if (!err)
+		err = pinned_put_target(a->pinned, a->pid, true);
+	if (!err) {
+		err = add_links(a);
+		if (err) {
+			pin_remove_links(a->pinned->dir, is_of_pid, &a->pid);
+			pinned_remove_target(a->pinned, a->pid);
+		}
+	}
+	symbol_table_close(&a->symbols);
+	return err;
+}
+
+int pinned_add(const struct pinned *pinned, pid_t pid)
+{
+	struct adding a = {.pinned = pinned};
+	struct process process = {.pidfd = -1};
+	int err = process_open(pid, &process);
+
+	if (err)
+		return err;
+	a.pid = process.pid;
+	err = refuse_known(pinned, a.pid);
+	if (!err)
+		err = add(&a);
+	if (!err)
+		log_info("process %d (%s) is hooked as well, by %u links", a.pid, process.comm, a.made);
+	free(a.functions);
+	pin_links_clear(&a.links);
+	process_close(&process);
+	return err;
+}
+
+int pinned_take_out(const struct pinned *pinned, pid_t pid)
+{
+	int err = pinned_remove_target(pinned, pid);
+
+	if (err == -ENOENT)
+		log_error("process %d is not in the capture", pid);
+	return err ? err : pin_remove_links(pinned->dir, is_of_pid, &pid);
+}

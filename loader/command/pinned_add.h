@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Processes come to a pinned capture, and leave it. Purpose: the same functions are hooked in another process
+ * that runs the same files, by links of its own. The caller holds the lock for changes.
+ */
+#ifndef SCOPETRACE_COMMAND_PINNED_ADD_H
+#define SCOPETRACE_COMMAND_PINNED_ADD_H
+
+#include <sys/types.h>
+
+#include "probe/pinned.h"
+
+/* 0, or with the failure said, and nothing changed: -ESRCH, -EEXIST, -ENOENT it runs none of the files,
+ * -EPERM the hooks as they are could kill it. */
+int pinned_add(const struct pinned *pinned, pid_t pid);
+
+/* 0, -ENOENT (said) it was not in it, or -errno (said). */
+int pinned_take_out(const struct pinned *pinned, pid_t pid);
+
+#endif

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "command/pinned_attach.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "command/pinned_watch.h"
+#include "command/say_returns.h"
+#include "probe/attach.h"
+#include "probe/pin.h"
+#include "probe/pinned.h"
+
+#define DEFAULT_RING_BYTES (8u << 20)
+
+struct attaching {
+	const struct pinned_attach_options *options;
+	const char *dir;
+	struct capture capture; /* what is chosen; none of its sources */
+	gid_t group;
+	int lock;
+	bool made_dir; /* DIR was not there */
+	bool loaded;   /* by us: else what bpftool loaded stays when we fail */
+	bool changed;  /* something to undo */
+	bool refused;  /* something was there before, and stays as it is */
+	struct pinned pinned;
+	struct probe_session *session; /* has pinned.object, as soon as there is one */
+	unsigned links;
+};
+
+/* ---- programs and maps -------------------------------------------------------------------------------- */
+
+static struct probe_object_options object_options(const struct attaching *a)
+{
+	const struct capture_options *o = &a->options->capture;
+
+	return (struct probe_object_options){
+		.ring_bytes = o->ring_bytes ? o->ring_bytes : DEFAULT_RING_BYTES,
+		.function_count = a->capture.function_count,
+		.exit_count = a->capture.returns.exit_count,
+	};
+}
+
+static int load(struct attaching *a)
+{
+	const struct probe_object_options options = object_options(a);
+
+	a->loaded = a->changed = true;
+	a->pinned.object = probe_object_load(&options);
+	return a->pinned.object ? pin_object(a->dir, a->pinned.object) : -errno;
+}
+
+/* That the programs are the same instruction for instruction, ours must be loaded to tell. */
+static int check_build(const struct attaching *a)
+{
+	const struct probe_object_options options = {
+		.ring_bytes = (size_t)sysconf(_SC_PAGESIZE), .function_count = 1, .exit_count = 1};
+	struct probe_object *ours = probe_object_load(&options);
+	const char *differs;
+	bool same;
+
+	if (!ours)
+		return -errno;
+	same = probe_object_is_same(a->pinned.object, ours, &differs);
+	if (!same)
+		log_error(
+			"the program %s in %s is not that of this scopetrace: another build has loaded it; use that "
+			"one's scopetrace, or load this one's scopetrace.bpf.o with bpftool",
+			differs, a->dir);
+	probe_object_unload(ours);
+	return same ? 0 : -EPROTO;
+}
+
+static int refuse_attached(struct attaching *a)
+{
+	a->refused = true;
+	log_error(
+		"a capture is attached in %s already, or attaching died half way: `scopetrace status --pin %s` "
+		"tells; `scopetrace detach --pin %s` removes it, `scopetrace set --pin %s --add-pid` adds a process",
+		a->dir, a->dir, a->dir, a->dir);
+	return -EEXIST;
+}
+
+static int open_loaded(struct attaching *a)
+{
+	struct pairing_settings settings;
+	int err;
+
+	a->pinned.object = pin_open(a->dir, true);
+	if (!a->pinned.object)
+		return -errno;
+	err = pinned_settings(&a->pinned, &settings);
+	if (!err && settings.version)
+		return refuse_attached(a);
+	if (!err)
+		err = check_build(a);
+	a->changed = !err;
+	if (!err && a->options->capture.ring_bytes)
+		log_warning("--ring-size: the ring in %s is there already, and stays as it is", a->dir);
+	if (!err)
+		log_info("using the programs and maps that are pinned in %s", a->dir);
+	return err;
+}
+
+static int open_directory(struct attaching *a)
+{
+	struct pin_links links = {0};
+	int err;
+
+	a->made_dir = access(a->dir, F_OK) != 0;
+	err = pin_make_directory(a->dir);
+	if (err)
+		return err;
+	a->lock = pin_lock_changes(a->dir);
+	if (a->lock == -EBUSY)
+		log_error("another command is just changing %s: try again", a->dir);
+	if (a->lock < 0)
+		return a->lock;
+	err = pin_links_read(a->dir, &links);
+	if (!err && (links.count || (!pin_is_loaded(a->dir) && !pin_is_empty(a->dir))))
+		err = refuse_attached(a);
+	pin_links_clear(&links);
+	if (err)
+		return err;
+	return pin_is_loaded(a->dir) ? open_loaded(a) : load(a);
+}
+
+/* ---- attaching ---------------------------------------------------------------------------------------- */
+
+static int pin_hook(void *context, const char *name, int fd)
+{
+	struct attaching *a = context;
+	char numbered[64];
+
+	if (!name) {
+		snprintf(numbered, sizeof(numbered), "%d-%u", a->capture.process.pid, a->links++);
+		name = numbered;
+	}
+	return pin_link(a->dir, name, fd);
+}
+
+static int hook(struct attaching *a)
+{
+	struct capture_sites sites = {0};
+	size_t count = a->capture.function_count;
+	int err;
+
+	a->session = probe_session_adopt(a->pinned.object, count, a->capture.returns.exit_count);
+	if (!a->session) {
+		a->pinned.object = NULL;
+		return -errno;
+	}
+	err = capture_make_sites(&a->capture, &sites);
+	if (!err)
+		err = probe_session_attach(a->session, a->capture.process.pid, sites.functions, count);
+	capture_free_sites(&sites);
+	return err ? err : probe_session_visit_links(a->session, pin_hook, a);
+}
+
+static uint32_t flags(const struct attaching *a)
+{
+	const struct capture *c = &a->capture;
+
+	return SETTING_TARGETS | (a->options->near ? 0 : SETTING_HASH_ONLY) | capture_setting_flags(c);
+}
+
+/* Everything up to the moment at which the hits count. */
+static int arm(struct attaching *a)
+{
+	const struct capture_options *o = &a->options->capture;
+	const struct capture_setting capture = {.start_ns = io_now_ns(),
+						.functions = (uint32_t)a->capture.function_count,
+						.returns = o->returns};
+	int err = probe_object_configure(a->pinned.object, o->minimum_ns, flags(a));
+
+	if (!err)
+		err = hook(a);
+	if (!err && a->options->group)
+		err = pin_give_group(a->dir, a->group);
+	if (!err)
+		err = pinned_put_capture(&a->pinned, &capture);
+	return err ? err : probe_session_leave(a->session);
+}
+
+/* ---- the way back ------------------------------------------------------------------------------------- */
+
+/* What bpftool loaded is again as it was: nothing attached, and so silent. */
+static void undo(struct attaching *a)
+{
+	const struct pairing_settings none = {0};
+	const struct capture_setting nothing = {0};
+
+	if (a->loaded) {
+		pin_remove(a->dir);
+		return;
+	}
+	if (a->changed && a->pinned.object) {
+		pinned_put_settings(&a->pinned, &none);
+		pinned_put_capture(&a->pinned, &nothing);
+		pinned_remove_target(&a->pinned, a->capture.process.pid);
+	}
+	pin_remove_links(a->dir, NULL, NULL);
+	pin_remove_made(a->dir, a->made_dir);
+}
+
+static int find_group(struct attaching *a)
+{
+	const struct group *group;
+
+	if (!a->options->group)
+		return 0;
+	group = getgrnam(a->options->group);
+	if (!group) {
+		log_error("--group '%s': there is no such group", a->options->group);
+		return -EINVAL;
+	}
+	a->group = group->gr_gid;
+	return 0;
+}
+
+static void say_attached(const struct attaching *a)
+{
+	say_returns(&a->capture.returns, &a->capture.hazard, false);
+	log_info("armed %zu of %zu functions in pid %d; pinned in %s: `scopetrace drain --pin %s` records, "
+		 "`scopetrace detach --pin %s` ends it",
+		 probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid, a->dir,
+		 a->dir, a->dir);
+}
+
+static int choose(struct attaching *a)
+{
+	struct capture *c = &a->capture;
+	int err = find_group(a);
+
+	if (!err)
+		err = process_open(c->options->pid, &c->process);
+	if (err)
+		return err;
+	c->opened = true;
+	return capture_choose(c);
+}
+
+int pinned_attach(const struct pinned_attach_options *options)
+{
+	struct attaching a = {.options = options,
+			      .dir = options->dir,
+			      .lock = -1,
+			      .pinned = {.dir = options->dir},
+			      .capture = {.options = &options->capture,
+					  .launch = {.go = -1, .failure = -1},
+					  .process = {.pidfd = -1},
+					  .signals = -1}};
+	int err = choose(&a);
+
+	if (!err)
+		err = open_directory(&a);
+	if (!err)
+		err = arm(&a);
+	if (!err)
+		say_attached(&a);
+	else if (a.lock >= 0 && !a.refused)
+		undo(&a);
+	if (a.session)
+		probe_session_close(a.session);
+	else
+		pinned_close(&a.pinned);
+	if (a.lock >= 0)
+		close(a.lock);
+	capture_close(&a.capture);
+	return !err && options->watch ? pinned_watch(options->dir) : err;
+}

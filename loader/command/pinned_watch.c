@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "command/pinned_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "probe/pin.h"
+#include "probe/pinned.h"
+#include "source/shm_source.h"
+
+#define ROUND_NS 20000000ull
+#define LOOK_NS                                                                                    \
+	500000000ull /* how often a process without a segment is looked at, and children are freed \
+		      */
+
+struct watched {
+	pid_t pid;
+	struct source *segment; /* open while nobody drains; NULL: it has none, or a drainer has it */
+};
+
+struct watch {
+	struct pinned pinned;
+	struct watched *processes;
+	size_t count, capacity;
+	uint64_t looked_ns;
+};
+
+/* ---- segments ----------------------------------------------------------------------------------------- */
+
+static int know(struct watch *watch, pid_t pid)
+{
+	size_t i = 0;
+
+	while (i < watch->count && watch->processes[i].pid != pid)
+		i++;
+	if (i < watch->count)
+		return 0;
+	if (vec_grow(&watch->processes, &watch->capacity, watch->count))
+		return -ENOMEM;
+	watch->processes[watch->count++] = (struct watched){.pid = pid};
+	return 0;
+}
+
+static int list_processes(struct watch *watch)
+{
+	struct pinned_target *targets;
+	size_t count;
+	int err = pinned_targets(&watch->pinned, &targets, &count);
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = know(watch, targets[i].pid);
+	free(targets);
+	return err;
+}
+
+/* A drainer renews by itself, and a segment has one reader. */
+static void let_go(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->count; i++) {
+		if (watch->processes[i].segment)
+			shm_source_leave(watch->processes[i].segment);
+		watch->processes[i].segment = NULL;
+	}
+	watch->looked_ns = 0;
+}
+
+static void renew(struct watch *watch, bool look)
+{
+	for (size_t i = 0; i < watch->count; i++) {
+		struct watched *process = &watch->processes[i];
+
+		if (process->segment && process->segment->ops->gone(process->segment)) {
+			process->segment->ops->destroy(process->segment);
+			process->segment = NULL;
+		}
+		if (!process->segment && look)
+			process->segment = shm_source_open(process->pid, NULL);
+		if (process->segment)
+			shm_source_renew(process->segment);
+	}
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------------- */
+
+static bool is_drained(const char *dir)
+{
+	int lock = pin_lock_drain(dir);
+
+	if (lock >= 0)
+		close(lock);
+	return lock == -EBUSY;
+}
+
+static int round_of(struct watch *watch)
+{
+	uint64_t now = io_now_ns();
+	bool look = now - watch->looked_ns >= LOOK_NS;
+	int err = 0;
+
+	if (is_drained(watch->pinned.dir)) {
+		let_go(watch);
+	} else {
+		if (look)
+			err = list_processes(watch);
+		renew(watch, look);
+	}
+	if (look) {
+		watch->looked_ns = now;
+		pinned_free_heirs(&watch->pinned);
+	}
+	return err;
+}
+
+/* Until the capture ends. Whoever takes the rest goes on where we leave off. */
+static void run(struct watch *watch)
+{
+	struct pairing_settings settings;
+
+	while (!pinned_settings(&watch->pinned, &settings) && settings.generation && !round_of(watch))
+		nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
+	let_go(watch);
+	free(watch->processes);
+}
+
+/* Nothing of who started it is kept: no terminal, no pipe, no directory. */
+static void let_go_of_parent(void)
+{
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	if (chdir("/"))
+		return;
+	for (int fd = 0; fd <= STDERR_FILENO && nothing >= 0; fd++)
+		dup2(nothing, fd);
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+}
+
+static void watch_until_end(const char *dir)
+{
+	struct watch watch = {0};
+
+	let_go_of_parent();
+	if (!pinned_open(&watch.pinned, dir))
+		run(&watch);
+	pinned_close(&watch.pinned);
+}
+
+static int note_watcher(const char *dir, pid_t pid)
+{
+	struct pinned pinned;
+	int err = pinned_open(&pinned, dir);
+
+	if (!err) {
+		pinned.capture.watcher = (uint32_t)pid;
+		err = pinned_put_capture(&pinned, &pinned.capture);
+	}
+	pinned_close(&pinned);
+	return err;
+}
+
+int pinned_watch(const char *dir)
+{
+	char *absolute = realpath(dir, NULL); /* it leaves this directory */
+	pid_t pid = absolute ? fork() : -1;
+
+	if (pid == 0) {
+		watch_until_end(absolute);
+		_exit(0);
+	}
+	free(absolute);
+	if (pid < 0) {
+		log_error("cannot start the watcher: %s; the capture is attached, without one",
+			  strerror(errno));
+		return -errno;
+	}
+	log_info("process %d watches: manual scopes are captured while nobody drains", pid);
+	return note_watcher(dir, pid);
+}

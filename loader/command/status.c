@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "command/command.h"
+#include "command/pinned_status.h"
+#include "probe/pin.h"
+#include "source/bpf_ring.h"
+
+static const char help[] =
+	"usage: scopetrace status --pin DIR [--json]\n"
+	"How the pinned capture in DIR stands: what is attached where and since when, counts, losses, how full the\n"
+	"kernel's ring is, and which calls are open at this moment.\n\n"
+	"      --pin DIR      where\n"
+	"      --json         as a JSON object\n"
+	"  -h, --help\n\n"
+	"Exit status: 0 done, 1 failed (nothing is attached there), 2 usage.\n";
+
+enum { OPTION_PIN = 256, OPTION_JSON };
+
+static const struct option long_options[] = {
+	{"pin", required_argument, NULL, OPTION_PIN},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static int read_ring(struct pinned_status *status)
+{
+	struct bpf_ring ring;
+	int err = bpf_ring_map(&ring, pinned_map(&status->pinned, "events"));
+
+	if (err) {
+		log_error("cannot map the ring of %s: %s", status->pinned.dir, strerror(-err));
+		return err;
+	}
+	status->ring_bytes = ring.size;
+	status->waiting_bytes = bpf_ring_produced(&ring) - ring.position;
+	bpf_ring_unmap(&ring);
+	return 0;
+}
+
+static int read_functions(struct pinned_status *status)
+{
+	uint32_t count = status->pinned.capture.functions;
+	int err = 0;
+
+	status->functions = calloc(count + 1, sizeof(*status->functions));
+	status->counters = calloc(count + 1, sizeof(*status->counters));
+	if (!status->functions || !status->counters)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count && !err; i++) {
+		err = pinned_function(&status->pinned, i, &status->functions[i]);
+		if (!err)
+			err = pinned_counters(&status->pinned, i, &status->counters[i]);
+	}
+	return err;
+}
+
+/* True if a drainer holds its lock just now. */
+static bool is_drained(const char *dir)
+{
+	int lock = pin_lock_drain(dir);
+
+	if (lock >= 0)
+		close(lock);
+	return lock == -EBUSY;
+}
+
+static int read_status(struct pinned_status *status, const char *dir)
+{
+	int err = pinned_open(&status->pinned, dir);
+
+	if (!err)
+		err = pinned_settings(&status->pinned, &status->settings);
+	if (!err)
+		err = read_functions(status);
+	if (!err)
+		err = pinned_pending(&status->pinned, &status->pending);
+	if (!err)
+		err = pinned_targets(&status->pinned, &status->targets, &status->target_count);
+	if (!err)
+		err = pin_links_read(dir, &status->links);
+	if (!err)
+		err = read_ring(status);
+	if (!err)
+		err = pinned_open_calls(&status->pinned, &status->calls, &status->call_count);
+	status->drained = !err && is_drained(dir);
+	return err;
+}
+
+static void close_status(struct pinned_status *status)
+{
+	free(status->functions);
+	free(status->counters);
+	free(status->targets);
+	free(status->calls);
+	pin_links_clear(&status->links);
+	pinned_close(&status->pinned);
+}
+
+static int print(const char *dir, bool json)
+{
+	struct pinned_status status = {0};
+	int err = read_status(&status, dir);
+
+	if (!err && json)
+		pinned_status_json(&status);
+	else if (!err)
+		pinned_status_text(&status);
+	close_status(&status);
+	if (!err && (fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
+		log_error("cannot write the status: %s", strerror(errno));
+		err = -EIO;
+	}
+	return err;
+}
+
+int command_status(int argc, char **argv)
+{
+	const char *dir = NULL;
+	bool json = false;
+	int option;
+
+	optind = 0;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		switch (option) {
+		case OPTION_PIN:
+			dir = optarg;
+			break;
+		case OPTION_JSON:
+			json = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return EXIT_DONE;
+		default:
+			log_error("%s %s; `scopetrace status --help` tells more", argv[optind - 1],
+				  option == ':' ? "wants a value" : "is no option");
+			return EXIT_USAGE;
+		}
+	}
+	if (!dir || optind < argc) {
+		log_error("status wants --pin DIR; `scopetrace status --help` tells its options");
+		return EXIT_USAGE;
+	}
+	return print(dir, json) ? EXIT_FAILED : EXIT_DONE;
+}

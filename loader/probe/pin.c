@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "probe/pin.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "probe/pin_names.h"
+
+#define BPF_ROOT "/sys/fs/bpf"
+
+static const char *const folders[] = {PROBE_OBJECT_PROGRAMS, PROBE_OBJECT_MAPS, PIN_LINKS};
+
+/* DIR/FOLDER/NAME, the last two perhaps NULL. 0 or -ENAMETOOLONG (said). */
+static int join(char path[PATH_MAX], const char *dir, const char *folder, const char *name)
+{
+	int length = snprintf(path, PATH_MAX, "%s%s%s%s%s", dir, folder ? "/" : "", folder ? folder : "",
+			      name ? "/" : "", name ? name : "");
+
+	if (length < PATH_MAX)
+		return 0;
+	log_error("the path of %s is too long", dir);
+	return -ENAMETOOLONG;
+}
+
+/* ---- the directory ------------------------------------------------------------------------------------ */
+
+static bool is_bpffs(const char *path)
+{
+	struct statfs status;
+
+	return statfs(path, &status) == 0 && status.f_type == BPF_FS_MAGIC;
+}
+
+static bool is_below(const char *path, const char *root)
+{
+	size_t length = strlen(root);
+
+	return strncmp(path, root, length) == 0 && (path[length] == '/' || !path[length]);
+}
+
+static int mount_root(const char *dir)
+{
+	if (!is_below(dir, BPF_ROOT) || is_bpffs(BPF_ROOT))
+		return 0;
+	if (mount("bpf", BPF_ROOT, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755")) {
+		log_error("cannot mount a BPF file system on " BPF_ROOT
+			  ": %s; run it as root, or `mount -t bpf bpf " BPF_ROOT "`",
+			  strerror(errno));
+		return -errno;
+	}
+	log_info("mounted a BPF file system on " BPF_ROOT);
+	return 0;
+}
+
+/* As mkdir -p, but only within a BPF file system: links can be pinned nowhere else. */
+static int make_path(const char *dir)
+{
+	char path[PATH_MAX], *slash = path;
+	int err = join(path, dir, NULL, NULL);
+
+	while (!err && slash) {
+		slash = strchr(slash + 1, '/');
+		if (slash)
+			*slash = '\0';
+		if (mkdir(path, slash ? 0755 : 0700) && errno != EEXIST && errno != EPERM && errno != EROFS)
+			err = -errno;
+		if (slash)
+			*slash = '/';
+	}
+	if (!err && access(dir, F_OK))
+		err = -errno;
+	if (err)
+		log_error("cannot make the directory %s: %s", dir, strerror(-err));
+	return err;
+}
+
+/* The first part of the path that is there. */
+static bool lies_in_bpffs(const char *dir)
+{
+	char path[PATH_MAX], *slash;
+
+	if (join(path, dir, NULL, NULL))
+		return false;
+	while (access(path, F_OK) && (slash = strrchr(path, '/')) && slash != path)
+		*slash = '\0';
+	return is_bpffs(path);
+}
+
+int pin_make_directory(const char *dir)
+{
+	char path[PATH_MAX];
+	int err = mount_root(dir);
+
+	if (!err && !lies_in_bpffs(dir)) {
+		log_error("%s does not lie in a BPF file system, where alone a capture can be pinned: choose "
+			  "a directory below " BPF_ROOT,
+			  dir);
+		err = -EINVAL;
+	}
+	if (!err)
+		err = make_path(dir);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && !err; i++) {
+		err = join(path, dir, folders[i], NULL);
+		if (!err && mkdir(path, 0700) && errno != EEXIST) {
+			err = -errno;
+			log_error("cannot make the directory %s: %s", path, strerror(errno));
+		}
+	}
+	return err;
+}
+
+bool pin_is_loaded(const char *dir)
+{
+	char path[PATH_MAX];
+
+	return !join(path, dir, PROBE_OBJECT_MAPS, "settings") && access(path, F_OK) == 0;
+}
+
+static bool is_empty_folder(const char *dir, const char *folder)
+{
+	struct pin_names names;
+	bool empty = !pin_names_read(dir, folder, &names) && !names.count;
+
+	pin_names_clear(&names);
+	return empty;
+}
+
+bool pin_is_empty(const char *dir)
+{
+	return is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
+}
+
+static int lock(const char *dir, const char *folder)
+{
+	char path[PATH_MAX];
+	int err = join(path, dir, folder, NULL), fd;
+
+	if (err)
+		return err;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		err = -errno;
+		if (err != -ENOENT)
+			log_error("cannot open %s: %s", path, strerror(errno));
+		return err;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	close(fd);
+	return err;
+}
+
+int pin_lock_changes(const char *dir)
+{
+	return lock(dir, PIN_LINKS);
+}
+
+int pin_lock_drain(const char *dir)
+{
+	return lock(dir, NULL);
+}
+
+/* ---- programs and maps -------------------------------------------------------------------------------- */
+
+struct opening {
+	const char *dir;
+	bool quiet;
+};
+
+static int open_pin(void *context, const char *kind, const char *name)
+{
+	const struct opening *opening = context;
+	const char *dir = opening->dir;
+	char path[PATH_MAX];
+	int err = join(path, dir, kind, name), fd;
+
+	if (err)
+		return err;
+	fd = bpf_obj_get(path);
+	/* A drainer may read most of the maps, and no more. */
+	if (fd == -EACCES) {
+		LIBBPF_OPTS(bpf_obj_get_opts, options, .file_flags = BPF_F_RDONLY);
+
+		fd = bpf_obj_get_opts(path, &options);
+	}
+	if (fd >= 0 || opening->quiet)
+		return fd;
+	if (fd == -ENOENT)
+		log_error(
+			"%s is not there: nothing of this scopetrace is pinned in %s, or only a part of it; "
+			"`scopetrace detach --pin %s` removes what there is",
+			path, dir, dir);
+	else
+		log_error("cannot open %s: %s", path, strerror(-fd));
+	return fd;
+}
+
+struct probe_object *pin_open(const char *dir, bool with_programs)
+{
+	struct opening opening = {dir, false};
+
+	return probe_object_adopt(open_pin, &opening, with_programs);
+}
+
+struct probe_object *pin_open_quietly(const char *dir)
+{
+	struct opening opening = {dir, true};
+
+	return probe_object_adopt(open_pin, &opening, false);
+}
+
+static int pin_one(const char *dir, const char *folder, const char *name, int fd)
+{
+	char path[PATH_MAX];
+	int err = join(path, dir, folder, name);
+
+	if (!err)
+		err = bpf_obj_pin(fd, path);
+	if (err)
+		log_error("cannot pin %s: %s", path, strerror(-err));
+	return err;
+}
+
+static int pin_visited(void *context, const char *kind, const char *name, int fd)
+{
+	return pin_one(context, kind, name, fd);
+}
+
+int pin_object(const char *dir, const struct probe_object *object)
+{
+	return probe_object_visit(object, pin_visited, (void *)dir);
+}
+
+int pin_link(const char *dir, const char *name, int fd)
+{
+	return pin_one(dir, PIN_LINKS, name, fd);
+}
+
+/* ---- removing ----------------------------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, bool is_folder)
+{
+	if ((is_folder ? rmdir(path) : unlink(path)) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == ENOTEMPTY) {
+		log_warning("%s holds other things as well, and stays", path);
+		return 0;
+	}
+	log_error("cannot remove %s: %s", path, strerror(errno));
+	return -errno;
+}
+
+/* All programs, or maps, of a folder: also those that an older build had. */
+static int remove_folder(const char *dir, const char *folder)
+{
+	char path[PATH_MAX];
+	struct pin_names names;
+	int err = pin_names_read(dir, folder, &names);
+
+	for (size_t i = 0; i < names.count && !err; i++) {
+		err = join(path, dir, folder, names.items[i]);
+		if (!err)
+			err = remove_entry(path, false);
+	}
+	pin_names_clear(&names);
+	if (!err)
+		err = join(path, dir, folder, NULL);
+	return err ? err : remove_entry(path, true);
+}
+
+int pin_remove(const char *dir)
+{
+	int err = pin_remove_links(dir, NULL, NULL);
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && !err; i++)
+		err = remove_folder(dir, folders[i]);
+	return err ? err : remove_entry(dir, true);
+}
+
+void pin_remove_made(const char *dir, bool dir_too)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+		if (!join(path, dir, folders[i], NULL))
+			rmdir(path);
+	if (dir_too)
+		rmdir(dir);
+}
+
+/* ---- rights ------------------------------------------------------------------------------------------- */
+
+static int give(const char *path, gid_t group, mode_t mode)
+{
+	if (chown(path, (uid_t)-1, group) == 0 && chmod(path, mode) == 0)
+		return 0;
+	log_error("cannot give %s to the group: %s", path, strerror(errno));
+	return -errno;
+}
+
+/*
+ * The kernel asks the rights to the file when a map is opened. A drainer moves its position in the ring and
+ * reads the rest; but what is mapped must be open for writing. A directory can be locked by who may read it.
+ */
+static bool is_mapped(const char *map)
+{
+	return strcmp(map, "events") == 0 || strcmp(map, "near_scopes") == 0;
+}
+
+/* systemd mounts /sys/fs/bpf so that only root can enter it. */
+static void say_closed_parents(const char *dir, gid_t group)
+{
+	char path[PATH_MAX], *slash;
+	struct stat status;
+
+	if (join(path, dir, NULL, NULL))
+		return;
+	while ((slash = strrchr(path, '/')) && slash != path) {
+		*slash = '\0';
+		if (stat(path, &status) || status.st_mode & S_IXOTH ||
+		    (status.st_gid == group && status.st_mode & S_IXGRP))
+			continue;
+		log_warning("the group cannot enter %s: `chmod o+x %s` lets it", path, path);
+	}
+}
+
+int pin_give_group(const char *dir, gid_t group)
+{
+	struct pin_names names;
+	char path[PATH_MAX];
+	int err = pin_names_read(dir, PROBE_OBJECT_MAPS, &names);
+
+	for (size_t i = 0; i < names.count && !err; i++) {
+		err = join(path, dir, PROBE_OBJECT_MAPS, names.items[i]);
+		if (!err)
+			err = give(path, group, is_mapped(names.items[i]) ? 0660 : 0640);
+	}
+	pin_names_clear(&names);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && !err; i++) {
+		err = join(path, dir, folders[i], NULL);
+		if (!err)
+			err = give(path, group, 0750);
+	}
+	if (!err)
+		err = give(dir, group, 0750);
+	if (!err)
+		say_closed_parents(dir, group);
+	return err;
+}

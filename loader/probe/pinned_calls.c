@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "probe/pinned.h"
+
+struct slot_at {
+	struct open_key key;
+	struct open_slot slot;
+};
+
+struct slots {
+	struct slot_at *items;
+	size_t count;
+	size_t capacity;
+};
+
+/* ---- both maps ---------------------------------------------------------------------------------------- */
+
+static int add_slot(struct slots *slots, const struct open_key *key, const struct open_slot *slot)
+{
+	if (!slot->chain_length || slot->tail_ns || slot->state & OPEN_SLOT_ENDED)
+		return 0;
+	if (vec_grow(&slots->items, &slots->capacity, slots->count))
+		return -ENOMEM;
+	slots->items[slots->count++] = (struct slot_at){*key, *slot};
+	return 0;
+}
+
+static int add_near(const struct pinned *pinned, struct slots *slots)
+{
+	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
+	const struct near_slot *near =
+		mmap(NULL, length, PROT_READ, MAP_SHARED, pinned_map(pinned, "near_scopes"), 0);
+	int err = near == MAP_FAILED ? -errno : 0;
+
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < NEAR_SCOPES; i++)
+		if (near[i].key.tid)
+			err = add_slot(slots, &near[i].key, &near[i].slot);
+	munmap((void *)near, length);
+	return err;
+}
+
+/* A key that goes while we look sends the walk back to the beginning: no more steps than there can be keys.
+ */
+static int add_hashed(const struct pinned *pinned, struct slots *slots)
+{
+	int map = pinned_map(pinned, "open_scopes"), err = 0;
+	struct open_key key, last, *previous = NULL;
+	struct open_slot slot;
+
+	for (size_t i = 0; !err && i < MAX_OPEN_SCOPES && !bpf_map_get_next_key(map, previous, &key); i++) {
+		last = key;
+		previous = &last;
+		if (!bpf_map_lookup_elem(map, &key, &slot))
+			err = add_slot(slots, &key, &slot);
+	}
+	return err;
+}
+
+/* Threads one by one, and in each the outermost first. */
+static int by_thread_and_depth(const void *left, const void *right)
+{
+	const struct slot_at *a = left, *b = right;
+
+	if (a->key.tid != b->key.tid)
+		return a->key.tid < b->key.tid ? -1 : 1;
+	return (a->key.sp < b->key.sp) - (a->key.sp > b->key.sp);
+}
+
+/* Where stacks migrate the key is the process's, and what is known is the thread that entered, if that. */
+static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
+{
+	if (!at->key.of_process)
+		return at->key.tid;
+	return frame->flags & OPEN_FRAME_BY_EXIT ? frame->detail : at->slot.tgid;
+}
+
+/* ---- their calls -------------------------------------------------------------------------------------- */
+
+/* The frames of one slot, outermost first, but for those that were left without a return: something further
+ * out was hit after they began. */
+static int add_calls(struct pinned_call **calls, size_t *count, size_t *capacity, const struct slot_at *at,
+		     uint64_t latest_above)
+{
+	uint32_t length = at->slot.chain_length < MAX_CHAIN ? at->slot.chain_length : MAX_CHAIN;
+
+	for (uint32_t i = 0; i < length; i++) {
+		const struct open_frame *frame = &at->slot.frames[i];
+
+		if (frame->start_ns < latest_above)
+			continue;
+		if (vec_grow(calls, capacity, *count))
+			return -ENOMEM;
+		(*calls)[(*count)++] = (struct pinned_call){
+			.start_ns = frame->start_ns,
+			.sp = at->key.sp,
+			.tgid = at->slot.tgid,
+			.tid = tid_of(at, frame),
+			.function = frame->function,
+		};
+	}
+	return 0;
+}
+
+static int list_calls(const struct slots *slots, struct pinned_call **calls, size_t *count)
+{
+	uint64_t latest = 0;
+	size_t capacity = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < slots->count && !err; i++) {
+		const struct slot_at *at = &slots->items[i];
+
+		if (i && slots->items[i - 1].key.tid != at->key.tid)
+			latest = 0;
+		err = add_calls(calls, count, &capacity, at, at->key.of_process ? 0 : latest);
+		if (at->slot.last_ns > latest)
+			latest = at->slot.last_ns;
+	}
+	return err;
+}
+
+int pinned_open_calls(const struct pinned *pinned, struct pinned_call **calls, size_t *count)
+{
+	struct slots slots = {0};
+	int err = add_near(pinned, &slots);
+
+	*calls = NULL;
+	*count = 0;
+	if (!err)
+		err = add_hashed(pinned, &slots);
+	if (!err) {
+		if (slots.count)
+			qsort(slots.items, slots.count, sizeof(*slots.items), by_thread_and_depth);
+		err = list_calls(&slots, calls, count);
+	}
+	free(slots.items);
+	if (err)
+		log_error("cannot read which calls of %s are open: %s", pinned->dir, strerror(-err));
+	return err;
+}

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "timeline/capture_chunk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "timeline/capture_deflate.h"
+#include "timeline/names.h"
+
+#define TIME_MAX ((uint64_t)INT64_MAX)
+
+/* Bytes that grow as they must. */
+struct room {
+	unsigned char *bytes;
+	size_t capacity;
+};
+
+struct chunk_reader {
+	struct chunk_file *file;
+	uint64_t offset; /* of the chunk that comes next */
+	uint64_t rest;	 /* bytes of it that are there, where the file ends inside it */
+	bool moved;	 /* it has not seen the file from the beginning on */
+	bool whole;
+	bool trusts;	       /* checksums were right when the file was read before */
+	struct ring_span span; /* of the next chunk of hooked scopes */
+	const struct chunk_drop *drops;
+	size_t drop_count;
+	struct room stored;   /* payload and padding as they are in the file */
+	struct room inflated; /* of a deflated chunk */
+	struct room fitted;   /* its records, in this build's size */
+	uint64_t records[CHUNK_TYPES];
+};
+
+int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what)
+{
+	log_error("the capture %s is damaged at byte %llu: %s; copy it again from where it was made, or "
+		  "record anew",
+		  file->path, (unsigned long long)offset, what);
+	return -EBADMSG;
+}
+
+static int refused(const struct chunk_file *file, const char *what)
+{
+	log_error("%s cannot be read as a capture: %s", file->path, what);
+	return -EINVAL;
+}
+
+/* ---- bytes ---- */
+
+/* Reads up to `length` bytes, fewer only at the end of the file. Their number, or -errno (said). */
+static ssize_t read_some(const struct chunk_file *file, uint64_t offset, void *bytes, size_t length)
+{
+	size_t have = 0;
+
+	while (have < length) {
+		char *to = (char *)bytes + have;
+		ssize_t done = file->seekable ? pread(file->fd, to, length - have, (off_t)(offset + have))
+					      : read(file->fd, to, length - have);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0) {
+			int err = -errno;
+
+			if (err == -EISDIR)
+				log_error("%s is a directory; name the capture file in it", file->path);
+			else
+				log_error("cannot read the capture %s: %s", file->path, strerror(-err));
+			return err;
+		}
+		if (!done)
+			break;
+		have += (size_t)done;
+	}
+	return (ssize_t)have;
+}
+
+static bool chunk_intact(const struct chunk_header *header, const unsigned char *payload, size_t have)
+{
+	return header->magic == CAPTURE_CHUNK_MAGIC && header->length <= CAPTURE_CHUNK_MAX &&
+	       have >= chunk_padded(header->length) && header->crc == chunk_crc(header, payload);
+}
+
+/*
+ * The last chunk reaches beyond the end of the file. If an intact chunk begins inside it, the file was not
+ * cut short: the length is wrong. (A limited number of tries, so that a hostile file costs little.)
+ */
+static bool chunk_follows(const unsigned char *bytes, size_t length)
+{
+	int tries = 64;
+
+	for (size_t at = 0; at + sizeof(struct chunk_header) <= length && tries; at += 8) {
+		struct chunk_header inner;
+
+		memcpy(&inner, bytes + at, sizeof(inner));
+		if (inner.magic != CAPTURE_CHUNK_MAGIC)
+			continue;
+		if (chunk_intact(&inner, bytes + at + sizeof(inner), length - at - sizeof(inner)))
+			return true;
+		tries--;
+	}
+	return false;
+}
+
+static int make_room(struct room *room, size_t length)
+{
+	return vec_reserve((void **)&room->bytes, &room->capacity, length, 1);
+}
+
+/* ---- the header ---- */
+
+/* Reads the first chunk as it is: is this a capture at all? The length of the payload, or -errno (said). */
+static ssize_t read_first(struct chunk_file *file, struct room *room)
+{
+	struct chunk_header chunk;
+	ssize_t have = read_some(file, 0, &chunk, sizeof(chunk));
+
+	if (have < 0)
+		return have;
+	if (!have)
+		return refused(file, "it is empty; was the recording stopped before it began?");
+	if (have >= 4 && chunk.magic == __builtin_bswap32(CAPTURE_CHUNK_MAGIC))
+		return refused(file, "it was written on a machine with the other byte order; read it there");
+	if (have >= 4 && chunk.magic != CAPTURE_CHUNK_MAGIC)
+		return refused(file, "it is not one; captures are made by scopetrace record");
+	if (have < (ssize_t)sizeof(chunk))
+		return refused(file, "it ends inside its header");
+	if (chunk.type != CHUNK_HEADER || chunk.length > CAPTURE_CHUNK_MAX ||
+	    chunk.length < CAPTURE_HEADER_FIRST)
+		return chunk_damaged(file, 0, "the first chunk is not a header");
+	if (make_room(room, chunk_padded(chunk.length)))
+		return -ENOMEM;
+	have = read_some(file, sizeof(chunk), room->bytes, chunk_padded(chunk.length));
+	if (have < 0)
+		return have;
+	if ((size_t)have < chunk_padded(chunk.length))
+		return refused(file, "it ends inside its header");
+	if (!chunk_intact(&chunk, room->bytes, (size_t)have))
+		return chunk_damaged(file, 0, "a checksum does not match");
+	if (memcmp(room->bytes, CAPTURE_MAGIC, 8))
+		return refused(file, "it is not one; captures are made by scopetrace record");
+	file->first_offset = sizeof(chunk) + chunk_padded(chunk.length);
+	return (ssize_t)chunk.length;
+}
+
+static int check_version(const struct chunk_file *file)
+{
+	const struct header_payload *header = &file->header;
+
+	if (header->byte_order != CAPTURE_BYTE_ORDER)
+		return refused(file, "it was written on a machine with the other byte order; read it there");
+	if (header->major == CAPTURE_MAJOR)
+		return 0;
+	log_error("the capture %s has version %u.%u of the format, this scopetrace reads version %u; use the "
+		  "scopetrace that wrote it, or one of its age",
+		  file->path, header->major, header->minor, CAPTURE_MAJOR);
+	return -EINVAL;
+}
+
+/* Version 1.0 has no table of sizes; a later one has sizes no smaller than its. */
+static int settle_sizes(struct chunk_file *file)
+{
+	for (int type = 0; type < CHUNK_TYPES; type++) {
+		uint16_t *size = &file->header.record_size[type];
+
+		if (!file->header.minor)
+			*size = capture_record_sizes[type].first;
+		if (*size < capture_record_sizes[type].first || *size > CAPTURE_RECORD_MAX)
+			return chunk_damaged(file, 0, "a record of an impossible size");
+	}
+	return 0;
+}
+
+static int take_texts(struct chunk_file *file, const unsigned char *at, uint64_t length)
+{
+	const struct header_payload *header = &file->header;
+
+	if ((uint64_t)header->host_length + header->kernel_length + header->command_length != length)
+		return chunk_damaged(file, 0, "the texts of the header are longer than it");
+	file->host = name_from_bytes((const char *)at, header->host_length);
+	at += header->host_length;
+	file->kernel = name_from_bytes((const char *)at, header->kernel_length);
+	at += header->kernel_length;
+	file->command = name_from_bytes((const char *)at, header->command_length);
+	return file->host && file->kernel && file->command ? 0 : -ENOMEM;
+}
+
+static int take_header(struct chunk_file *file, const unsigned char *payload, size_t length)
+{
+	struct header_payload *header = &file->header;
+	size_t fixed;
+	int err;
+
+	memcpy(header, payload, CAPTURE_HEADER_FIRST);
+	err = check_version(file);
+	if (err)
+		return err;
+	fixed = header->minor ? header->fixed_length : CAPTURE_HEADER_FIRST;
+	if (fixed > length || fixed < (header->minor ? sizeof(*header) : CAPTURE_HEADER_FIRST))
+		return chunk_damaged(file, 0, "a header of an impossible length");
+	memcpy(header, payload, fixed < sizeof(*header) ? fixed : sizeof(*header));
+	if (header->monotonic_ns > TIME_MAX || header->realtime_ns > TIME_MAX ||
+	    header->boottime_ns > TIME_MAX)
+		return chunk_damaged(file, 0, "a header with an impossible time");
+	err = settle_sizes(file);
+	return err ? err : take_texts(file, payload + fixed, length - fixed);
+}
+
+/* ---- the file ---- */
+
+static int read_header(struct chunk_file *file)
+{
+	struct room room = {0};
+	ssize_t length = read_first(file, &room);
+	int err = length < 0 ? (int)length : take_header(file, room.bytes, (size_t)length);
+
+	free(room.bytes);
+	return err;
+}
+
+static int open_path(struct chunk_file *file)
+{
+	bool is_input = !strcmp(file->path, "-");
+	int err;
+
+	file->fd = open(is_input ? "/dev/stdin" : file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (file->fd < 0) {
+		err = -errno;
+		log_error("cannot open the capture %s: %s%s", file->path, strerror(-err),
+			  err == -ENOENT ? "; scopetrace record makes one" : "");
+		return err;
+	}
+	file->seekable = lseek(file->fd, 0, SEEK_CUR) == 0;
+	return 0;
+}
+
+struct chunk_file *chunk_file_open(const char *path)
+{
+	struct chunk_file *file = calloc(1, sizeof(*file));
+	int err = -ENOMEM;
+
+	if (file) {
+		file->path = path;
+		file->fd = -1;
+		err = open_path(file);
+		if (!err)
+			err = read_header(file);
+	}
+	if (err == -ENOMEM)
+		log_error("out of memory while reading the capture %s", path);
+	if (!err)
+		return file;
+	chunk_file_close(file);
+	errno = -err;
+	return NULL;
+}
+
+void chunk_file_close(struct chunk_file *file)
+{
+	if (!file)
+		return;
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->host);
+	free(file->kernel);
+	free(file->command);
+	free(file);
+}
+
+struct chunk_reader *chunk_reader_create(struct chunk_file *file)
+{
+	struct chunk_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return NULL;
+	reader->file = file;
+	reader->offset = file->first_offset;
+	reader->records[CHUNK_HEADER] = 1;
+	return reader;
+}
+
+void chunk_reader_destroy(struct chunk_reader *reader)
+{
+	if (!reader)
+		return;
+	free(reader->stored.bytes);
+	free(reader->inflated.bytes);
+	free(reader->fitted.bytes);
+	free(reader);
+}
+
+void chunk_reader_trust(struct chunk_reader *reader)
+{
+	reader->trusts = true;
+}
+
+void chunk_reader_seek(struct chunk_reader *reader, uint64_t offset)
+{
+	reader->offset = offset;
+	reader->moved = true;
+	reader->whole = false;
+}
+
+bool chunk_reader_whole(const struct chunk_reader *reader)
+{
+	return reader->whole;
+}
+
+uint64_t chunk_reader_end(const struct chunk_reader *reader)
+{
+	return reader->offset;
+}
+
+uint64_t chunk_reader_rest(const struct chunk_reader *reader)
+{
+	return reader->rest;
+}
+
+/* ---- chunks ---- */
+
+/* Reads the chunk at reader->offset as it is in the file. 1, 0 (the file ends) or -errno (said). */
+static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
+{
+	const struct chunk_file *file = reader->file;
+	uint32_t padded;
+	ssize_t have = read_some(file, reader->offset, header, sizeof(*header));
+
+	if (have < 0)
+		return (int)have;
+	if (have && reader->whole)
+		return chunk_damaged(file, reader->offset, "there is more behind the footer");
+	reader->rest = (uint64_t)have;
+	if (have < (ssize_t)sizeof(*header))
+		return 0;
+	if (header->magic != CAPTURE_CHUNK_MAGIC)
+		return chunk_damaged(file, reader->offset, "no chunk begins here");
+	if (header->length > CAPTURE_CHUNK_MAX)
+		return chunk_damaged(file, reader->offset, "a chunk of an impossible length");
+	padded = chunk_padded(header->length);
+	if (make_room(&reader->stored, padded + 8))
+		return -ENOMEM;
+	have = read_some(file, reader->offset + sizeof(*header), reader->stored.bytes, padded);
+	if (have < 0)
+		return (int)have;
+	reader->rest += (uint64_t)have;
+	if ((size_t)have < padded)
+		return chunk_follows(reader->stored.bytes, (size_t)have)
+			       ? chunk_damaged(file, reader->offset, "a chunk of a wrong length")
+			       : 0;
+	if (!reader->trusts && !chunk_intact(header, reader->stored.bytes, padded))
+		return chunk_damaged(file, reader->offset, "a checksum does not match");
+	return 1;
+}
+
+/* Makes a deflated payload whole. */
+static int inflate_chunk(struct chunk_reader *reader, struct chunk *chunk, uint16_t flags)
+{
+	uint32_t length;
+	int err;
+
+	if (flags & ~CHUNK_DEFLATED) {
+		log_error(
+			"the capture %s has chunks with flags 0x%x, which this scopetrace does not know; read "
+			"it with a newer one",
+			reader->file->path, flags);
+		return -EINVAL;
+	}
+	if (!flags)
+		return 0;
+	length = inflated_length(chunk->payload, chunk->length);
+	if (!length)
+		return chunk_damaged(reader->file, chunk->offset, "a deflated chunk of an impossible length");
+	if (make_room(&reader->inflated, length))
+		return -ENOMEM;
+	err = inflate_payload(chunk->payload, chunk->length, reader->inflated.bytes);
+	if (err == -EBADMSG)
+		return chunk_damaged(reader->file, chunk->offset, "a chunk that cannot be inflated");
+	chunk->payload = reader->inflated.bytes;
+	chunk->length = length;
+	return err;
+}
+
+/* A footer that counts other records than the file holds: chunks are missing, or were put in. */
+static int compare_footer(struct chunk_reader *reader, const struct chunk *chunk)
+{
+	const struct footer_payload *footer = (const struct footer_payload *)chunk->payload;
+
+	if (footer->start_ns > TIME_MAX || footer->end_ns > TIME_MAX)
+		return chunk_damaged(reader->file, chunk->offset, "a footer with an impossible time");
+	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER && !reader->moved; type++) {
+		if (footer->records[type] != reader->records[type])
+			return chunk_damaged(reader->file, chunk->offset,
+					     "the footer counts other records than the file holds: a part "
+					     "of the file is missing");
+	}
+	reader->whole = true;
+	return 0;
+}
+
+/* Records of another size than ours are copied: their ends cut off, or zeros put behind them. */
+static int fit_records(struct chunk_reader *reader, struct chunk *chunk, uint32_t stored)
+{
+	uint32_t size = chunk->size, common = size < stored ? size : stored;
+	const unsigned char *from = chunk->payload;
+
+	if (size == stored)
+		return 0;
+	if (make_room(&reader->fitted, (size_t)chunk->count * size))
+		return -ENOMEM;
+	memset(reader->fitted.bytes, 0, (size_t)chunk->count * size);
+	for (uint32_t i = 0; i < chunk->count; i++)
+		memcpy(reader->fitted.bytes + (size_t)i * size, from + (size_t)i * stored, common);
+	chunk->payload = reader->fitted.bytes;
+	chunk->length = chunk->count * size;
+	return 0;
+}
+
+/* Counts its records and brings them to this build's size. */
+static int take_records(struct chunk_reader *reader, struct chunk *chunk)
+{
+	const struct chunk_file *file = reader->file;
+	uint32_t stored = file->header.record_size[chunk->type];
+
+	if (!chunk->length || chunk->length % stored ||
+	    (chunk->type == CHUNK_FOOTER && chunk->length != stored))
+		return chunk_damaged(file, chunk->offset, "a chunk that does not hold whole records");
+	chunk->count = chunk->length / stored;
+	chunk->size = capture_record_sizes[chunk->type].here;
+	return fit_records(reader, chunk, stored);
+}
+
+static int take_strings(struct chunk_reader *reader, struct chunk *chunk)
+{
+	const struct string_batch *batch = (const struct string_batch *)chunk->payload;
+
+	if (chunk->length < sizeof(*batch))
+		return chunk_damaged(reader->file, chunk->offset, "strings out of order");
+	chunk->count = batch->count;
+	return 0;
+}
+
+/* The entries of an index chunk, without its head. */
+static int take_index(struct chunk_reader *reader, struct chunk *chunk)
+{
+	const struct index_head *head = (const struct index_head *)chunk->payload;
+	uint64_t count;
+	int err;
+
+	if (chunk->length < sizeof(*head))
+		return chunk_damaged(reader->file, chunk->offset, "an index without its head");
+	count = head->count;
+	chunk->previous = head->previous;
+	chunk->payload += sizeof(*head);
+	chunk->length -= (uint32_t)sizeof(*head);
+	err = take_records(reader, chunk);
+	if (!err && chunk->count != count)
+		err = chunk_damaged(reader->file, chunk->offset, "an index of another length than it says");
+	return err;
+}
+
+static int take_payload(struct chunk_reader *reader, struct chunk *chunk)
+{
+	int err;
+
+	switch (chunk->type) {
+	case CHUNK_STRING:
+		return take_strings(reader, chunk);
+	case CHUNK_INDEX:
+		return take_index(reader, chunk);
+	case CHUNK_FOOTER:
+		err = take_records(reader, chunk);
+		return err ? err : compare_footer(reader, chunk);
+	default:
+		return take_records(reader, chunk);
+	}
+}
+
+/* Spans are told with the chunk that they are of. */
+static void settle_span(struct chunk_reader *reader, struct chunk *chunk)
+{
+	if (chunk->type == CHUNK_SPAN) {
+		memcpy(&reader->span, chunk->payload, sizeof(reader->span));
+	} else if (chunk->type == CHUNK_HOOKED) {
+		chunk->span = reader->span;
+		reader->span = (struct ring_span){0};
+	}
+}
+
+int chunk_reader_any(struct chunk_reader *reader, struct chunk *chunk)
+{
+	const struct chunk_file *file = reader->file;
+	struct chunk_header header;
+	int more, err;
+
+	while ((more = read_chunk(reader, &header)) > 0) {
+		*chunk = (struct chunk){.offset = reader->offset,
+					.next = reader->offset + sizeof(header) + chunk_padded(header.length),
+					.payload = reader->stored.bytes,
+					.length = header.length,
+					.type = header.type};
+		if (header.type > CHUNK_HEADER && header.type < CHUNK_TYPES)
+			break;
+		if (header.type <= CHUNK_HEADER || file->header.minor <= CAPTURE_MINOR)
+			return chunk_damaged(file, chunk->offset, "a chunk of an unknown type");
+		reader->offset = chunk->next;
+	}
+	if (more <= 0)
+		return more;
+	err = inflate_chunk(reader, chunk, header.flags);
+	if (!err)
+		err = take_payload(reader, chunk);
+	if (err)
+		return err;
+	settle_span(reader, chunk);
+	reader->records[chunk->type] += chunk->count;
+	reader->offset = chunk->next;
+	reader->rest = 0;
+	return 1;
+}
+
+void chunk_reader_drop(struct chunk_reader *reader, const struct chunk_drop *drops, size_t count)
+{
+	reader->drops = drops;
+	reader->drop_count = count;
+}
+
+/* The first drop of the chunk at `offset`, or of one behind it. */
+static size_t first_drop(const struct chunk_reader *reader, uint64_t offset)
+{
+	size_t low = 0, high = reader->drop_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (reader->drops[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Closes the gaps where records are dropped; the payload lies in a buffer of the reader's. */
+static void drop_records(const struct chunk_reader *reader, struct chunk *chunk)
+{
+	unsigned char *payload = (unsigned char *)chunk->payload;
+	size_t drop = first_drop(reader, chunk->offset);
+	uint32_t kept = 0;
+
+	if (drop == reader->drop_count || reader->drops[drop].offset != chunk->offset)
+		return;
+	for (uint32_t i = 0; i < chunk->count; i++) {
+		if (drop < reader->drop_count && reader->drops[drop].offset == chunk->offset &&
+		    reader->drops[drop].record == i) {
+			drop++;
+			continue;
+		}
+		memmove(payload + (size_t)kept++ * chunk->size, payload + (size_t)i * chunk->size,
+			chunk->size);
+	}
+	chunk->count = kept;
+	chunk->length = kept * chunk->size;
+}
+
+int chunk_reader_next(struct chunk_reader *reader, struct chunk *chunk)
+{
+	int more;
+
+	do {
+		more = chunk_reader_any(reader, chunk);
+	} while (more > 0 && (chunk->type == CHUNK_SPAN || chunk->type == CHUNK_INDEX));
+	if (more > 0 && chunk->size && reader->drop_count)
+		drop_records(reader, chunk);
+	return more;
+}

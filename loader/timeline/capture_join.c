@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "timeline/capture_join.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/vec.h"
+
+#define CANDIDATES_MAX (4u << 20) /* records that may be in an earlier file: 160 MiB of memory */
+
+/* What is numbered on its own: the kernel's ring, a ring of a segment, the losses. */
+struct place {
+	uint64_t last;		  /* the greatest number in the files before the present one */
+	uint64_t last_here;	  /* and with it */
+	uint64_t lowest, highest; /* of its candidates */
+};
+enum { PLACE_RING, PLACE_LOSS, PLACE_FIRST_SEGMENT };
+
+/* A record that an earlier file may have as well. */
+struct candidate {
+	uint64_t number;
+	uint64_t offset; /* of its chunk */
+	uint32_t place;
+	uint32_t file;
+	uint32_t record; /* in the chunk */
+	bool repeated;
+};
+
+struct capture_join {
+	struct chunk_file *const *files;
+	size_t file_count;
+	struct place *places;
+	size_t place_count, place_capacity;
+	struct hash_map place_index;  /* segment << 8 | ring -> place */
+	struct hash_map segments;     /* pid -> segment, as the file at hand has declared it so far */
+	struct candidate *candidates; /* while collecting; afterwards by place, number, file */
+	size_t candidate_count, candidate_capacity;
+	struct chunk_drop **drops; /* by file */
+	size_t *drop_counts;
+	uint64_t repeats;
+};
+
+/* ---- where a record came from ---- */
+
+static int add_place(struct capture_join *join)
+{
+	if (vec_grow(&join->places, &join->place_capacity, join->place_count))
+		return -ENOMEM;
+	join->places[join->place_count++] = (struct place){.lowest = UINT64_MAX};
+	return 0;
+}
+
+/* 0 with *place, or -ENOMEM. */
+static int place_of_ring(struct capture_join *join, uint32_t segment, uint8_t ring, uint32_t *place)
+{
+	uint64_t key = (uint64_t)segment << 8 | ring;
+	int err;
+
+	if (hash_map_get(&join->place_index, key, place))
+		return 0;
+	*place = (uint32_t)join->place_count;
+	err = add_place(join);
+	return err ? err : hash_map_put(&join->place_index, key, *place);
+}
+
+/* The low half that is kept with a scope, made whole by the span that it lies in. 0: unknown. */
+static uint64_t ring_position(const struct ring_span *span, const struct hooked_scope *scope)
+{
+	uint64_t first = span->first / 8;
+
+	if (!span->last || !scope->position)
+		return 0;
+	return first + (uint32_t)(scope->position - (uint32_t)first);
+}
+
+struct origin {
+	uint32_t place;
+	uint64_t number;
+	bool known;
+};
+
+static int origin_of_manual(struct capture_join *join, const struct manual_event *event,
+			    struct origin *origin)
+{
+	uint32_t segment;
+
+	origin->known = hash_map_get(&join->segments, event->pid, &segment) && segment;
+	origin->number = event->kind == MANUAL_STOP ? event->value : event->scope_id;
+	return origin->known ? place_of_ring(join, segment, event->ring, &origin->place) : 0;
+}
+
+/* Where record `i` of the chunk came from. 0 or -ENOMEM. */
+static int find_origin(struct capture_join *join, const struct chunk *chunk, uint32_t i,
+		       struct origin *origin)
+{
+	const void *record = chunk->payload + (size_t)i * chunk->size;
+
+	*origin = (struct origin){0};
+	switch (chunk->type) {
+	case CHUNK_HOOKED:
+		origin->place = PLACE_RING;
+		origin->number = ring_position(&chunk->span, record);
+		origin->known = origin->number;
+		return 0;
+	case CHUNK_LOSS:
+		origin->place = PLACE_LOSS;
+		origin->number = hash_bytes(record, sizeof(struct loss_event));
+		origin->known = true;
+		return 0;
+	case CHUNK_MANUAL:
+		return origin_of_manual(join, record, origin);
+	default:
+		return 0;
+	}
+}
+
+/* ---- reading all files, record by record ---- */
+
+typedef int (*record_visitor)(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+			      uint32_t record, const struct origin *origin);
+
+static int note_segments(struct capture_join *join, const struct chunk *chunk)
+{
+	const struct process_info *infos = (const struct process_info *)chunk->payload;
+	int err = 0;
+
+	for (uint32_t i = 0; i < chunk->count && !err; i++)
+		err = hash_map_put(&join->segments, infos[i].pid, infos[i].segment);
+	return err;
+}
+
+static int visit_chunk(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+		       record_visitor visit)
+{
+	if (chunk->type == CHUNK_PROCESS)
+		return note_segments(join, chunk);
+	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL && chunk->type != CHUNK_LOSS)
+		return 0;
+	for (uint32_t i = 0; i < chunk->count; i++) {
+		struct origin origin;
+		int err = find_origin(join, chunk, i, &origin);
+
+		if (!err && origin.known)
+			err = visit(join, file, chunk, i, &origin);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int visit_file(struct capture_join *join, uint32_t file, record_visitor visit)
+{
+	struct chunk_reader *reader = chunk_reader_create(join->files[file]);
+	struct chunk chunk;
+	int more = reader ? 1 : -ENOMEM, err = 0;
+
+	hash_map_clear(&join->segments);
+	while (more > 0 && !err && (more = chunk_reader_next(reader, &chunk)) > 0)
+		err = visit_chunk(join, file, &chunk, visit);
+	chunk_reader_destroy(reader);
+	return err ? err : more;
+}
+
+/* ---- first: which records may be in an earlier file, as their numbers do not lie behind it ---- */
+
+static int collect(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
+		   const struct origin *origin)
+{
+	struct place *place = &join->places[origin->place];
+	uint64_t number = origin->number;
+
+	if (number > place->last_here)
+		place->last_here = number;
+	if (!file || (origin->place != PLACE_LOSS && number > place->last))
+		return 0;
+	if (join->candidate_count == CANDIDATES_MAX) {
+		log_error("the captures %s and those before it have more than %u records in common: is one a "
+			  "copy of another?",
+			  join->files[file]->path, CANDIDATES_MAX);
+		return -EFBIG;
+	}
+	if (vec_grow(&join->candidates, &join->candidate_capacity, join->candidate_count))
+		return -ENOMEM;
+	join->candidates[join->candidate_count++] = (struct candidate){.number = number,
+								       .offset = chunk->offset,
+								       .place = origin->place,
+								       .file = file,
+								       .record = record};
+	place->lowest = number < place->lowest ? number : place->lowest;
+	place->highest = number > place->highest ? number : place->highest;
+	return 0;
+}
+
+static int collect_all(struct capture_join *join)
+{
+	int err = 0;
+
+	for (uint32_t file = 0; file < join->file_count && !err; file++) {
+		err = visit_file(join, file, collect);
+		for (size_t i = 0; i < join->place_count; i++)
+			join->places[i].last = join->places[i].last_here;
+	}
+	return err;
+}
+
+/* ---- then: which of them are ---- */
+
+static int compare(const struct candidate *a, const struct candidate *b)
+{
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
+	if (a->number != b->number)
+		return a->number < b->number ? -1 : 1;
+	return (a->file > b->file) - (a->file < b->file);
+}
+
+static int by_origin(const void *a, const void *b)
+{
+	return compare(a, b);
+}
+
+/* The first candidate of this origin in a file behind `file`. */
+static size_t first_behind(const struct capture_join *join, const struct origin *origin, uint32_t file)
+{
+	struct candidate wanted = {.place = origin->place, .number = origin->number, .file = file + 1};
+	size_t low = 0, high = join->candidate_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare(&join->candidates[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A record of an earlier file: the candidates of the same origin are repeats of it. */
+static int match(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
+		 const struct origin *origin)
+{
+	const struct place *place = &join->places[origin->place];
+
+	(void)chunk, (void)record;
+	if (origin->number < place->lowest || origin->number > place->highest)
+		return 0;
+	for (size_t i = first_behind(join, origin, file); i < join->candidate_count; i++) {
+		struct candidate *candidate = &join->candidates[i];
+
+		if (candidate->place != origin->place || candidate->number != origin->number)
+			break;
+		candidate->repeated = true;
+	}
+	return 0;
+}
+
+static int match_all(struct capture_join *join)
+{
+	int err = 0;
+
+	if (!join->candidate_count)
+		return 0;
+	qsort(join->candidates, join->candidate_count, sizeof(*join->candidates), by_origin);
+	for (uint32_t file = 0; file + 1 < join->file_count && !err; file++)
+		err = visit_file(join, file, match);
+	return err;
+}
+
+/* ---- last: what each reader passes over ---- */
+
+static int by_place_in_file(const void *a, const void *b)
+{
+	const struct chunk_drop *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return (x->record > y->record) - (x->record < y->record);
+}
+
+static int make_drops(struct capture_join *join)
+{
+	for (size_t file = 0; file < join->file_count; file++) {
+		size_t *count = &join->drop_counts[file], capacity = 0;
+
+		for (size_t i = 0; i < join->candidate_count; i++) {
+			const struct candidate *candidate = &join->candidates[i];
+
+			if (!candidate->repeated || candidate->file != file)
+				continue;
+			if (vec_grow(&join->drops[file], &capacity, *count))
+				return -ENOMEM;
+			join->drops[file][(*count)++] =
+				(struct chunk_drop){candidate->offset, candidate->record};
+		}
+		if (*count)
+			qsort(join->drops[file], *count, sizeof(**join->drops), by_place_in_file);
+		join->repeats += *count;
+	}
+	return 0;
+}
+
+/* ---- the join ---- */
+
+static int refuse(const struct chunk_file *a, const struct chunk_file *b, const char *why)
+{
+	log_error("the captures %s and %s cannot be read together: %s", a->path, b->path, why);
+	return -EINVAL;
+}
+
+/* Are they parts of one capture, each given once? */
+static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
+{
+	const struct header_payload *x = &a->header, *y = &b->header;
+
+	if (!x->capture_kind || memcmp(x->boot_id, y->boot_id, sizeof(x->boot_id)) ||
+	    x->capture_kind != y->capture_kind || x->capture_number != y->capture_number ||
+	    x->capture_start_ns != y->capture_start_ns)
+		return refuse(a, b, "they are not parts of one capture; read them one by one");
+	if (x->monotonic_ns == y->monotonic_ns && x->realtime_ns == y->realtime_ns)
+		return refuse(a, b, "they are one and the same; name it once");
+	return a->seekable && b->seekable ? 0 : refuse(a, b, "a pipe cannot be read twice; give files");
+}
+
+static int check_files(const struct capture_join *join)
+{
+	int err = 0;
+
+	for (size_t i = 1; i < join->file_count; i++) {
+		for (size_t j = 0; j < i && !err; j++)
+			err = check_pair(join->files[j], join->files[i]);
+	}
+	return err;
+}
+
+static int build(struct capture_join *join)
+{
+	int err = check_files(join);
+
+	for (int i = 0; i < PLACE_FIRST_SEGMENT && !err; i++)
+		err = add_place(join);
+	if (!err)
+		err = collect_all(join);
+	if (!err)
+		err = match_all(join);
+	if (!err)
+		err = make_drops(join);
+	if (err == -ENOMEM)
+		log_error("out of memory while comparing %zu captures", join->file_count);
+	free(join->candidates);
+	join->candidates = NULL;
+	hash_map_clear(&join->place_index);
+	hash_map_clear(&join->segments);
+	return err;
+}
+
+struct capture_join *capture_join_create(struct chunk_file *const *files, size_t count)
+{
+	struct capture_join *join = calloc(1, sizeof(*join));
+	int err = -ENOMEM;
+
+	if (join) {
+		join->files = files;
+		join->file_count = count;
+		join->drops = calloc(count + 1, sizeof(*join->drops));
+		join->drop_counts = calloc(count + 1, sizeof(*join->drop_counts));
+		if (join->drops && join->drop_counts)
+			err = build(join);
+	}
+	if (!err)
+		return join;
+	capture_join_destroy(join);
+	errno = -err;
+	return NULL;
+}
+
+void capture_join_destroy(struct capture_join *join)
+{
+	if (!join)
+		return;
+	for (size_t i = 0; i < join->file_count && join->drops; i++)
+		free(join->drops[i]);
+	free(join->drops);
+	free(join->drop_counts);
+	free(join->places);
+	free(join);
+}
+
+void capture_join_apply(const struct capture_join *join, size_t index, struct chunk_reader *reader)
+{
+	chunk_reader_drop(reader, join->drops[index], join->drop_counts[index]);
+}
+
+uint64_t capture_join_repeats(const struct capture_join *join)
+{
+	return join->repeats;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "timeline/capture_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+
+/* A capture that is being written is locked by its writer: it must not be moved away under it. */
+static int check_unused(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK) {
+		err = -EBUSY;
+		log_error("another capture is being written to %s: choose another file with -o", path);
+	}
+	close(fd);
+	return err;
+}
+
+/* An older capture is kept as FILE.old; devices, pipes and links are written as they are. */
+static int keep_older(const char *path, bool *exists)
+{
+	struct stat status;
+	char *old;
+	int err = 0;
+
+	*exists = !lstat(path, &status);
+	if (!*exists || !S_ISREG(status.st_mode))
+		return 0;
+	err = check_unused(path);
+	if (err)
+		return err;
+	if (asprintf(&old, "%s.old", path) < 0)
+		return -ENOMEM;
+	if (rename(path, old)) {
+		err = -errno;
+		log_error("cannot rename the older capture %s to %s: %s; move it away, or choose another "
+			  "file with -o",
+			  path, old, strerror(errno));
+	}
+	*exists = false;
+	free(old);
+	return err;
+}
+
+static int open_path(const char *path)
+{
+	bool exists;
+	int fd, err;
+
+	if (!strcmp(path, "-"))
+		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	err = keep_older(path, &exists);
+	if (err) {
+		errno = 0; /* said */
+		return err;
+	}
+	/* A new file is really new: nobody has put a link in its place since. */
+	fd = exists ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY)
+		    : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd >= 0 && !exists)
+		flock(fd, LOCK_EX | LOCK_NB);
+	return fd;
+}
+
+int capture_output_open(struct capture_output *output, const char *path)
+{
+	int fd = open_path(path), err = -errno;
+	struct stat status;
+	off_t base;
+
+	*output = (struct capture_output){.fd = fd};
+	if (fd < 0) {
+		output->fd = -1;
+		if (!err)
+			return fd;
+		log_error("cannot create the capture %s: %s; choose a writable place with -o", path,
+			  strerror(-err));
+		return err;
+	}
+	base = lseek(fd, 0, SEEK_CUR);
+	output->is_regular = !fstat(fd, &status) && S_ISREG(status.st_mode) && base >= 0;
+	output->base = output->is_regular ? (uint64_t)base : 0;
+	return 0;
+}
+
+/* What was written of a chunk that found no room is taken back; if that fails too, readers pass over it. */
+static void cut_back(const struct capture_output *output)
+{
+	off_t whole = (off_t)(output->base + output->bytes);
+
+	if (output->is_regular && ftruncate(output->fd, whole))
+		log_warning("the capture ends in a part of a chunk, which cannot be cut off: %s",
+			    strerror(errno));
+}
+
+int capture_output_write(struct capture_output *output, const void *bytes, size_t length)
+{
+	int err = io_write_all(output->fd, bytes, length);
+
+	if (err)
+		cut_back(output);
+	else
+		output->bytes += length;
+	return err;
+}
+
+int capture_output_close(struct capture_output *output)
+{
+	int fd = output->fd;
+
+	output->fd = -1;
+	return fd >= 0 && close(fd) && errno != EINTR ? -errno : 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file that a capture is written to. Purpose: it is never in anybody's way, and never ends in half of
+ * something where that can be helped. Owner: one capture writer. Invariant: `bytes` of it are whole, and
+ * after a failed write a regular file is as long as that again.
+ */
+#ifndef SCOPETRACE_TIMELINE_CAPTURE_OUTPUT_H
+#define SCOPETRACE_TIMELINE_CAPTURE_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct capture_output {
+	int fd; /* -1: closed */
+	bool is_regular;
+	uint64_t base;	/* where it began: standard output may have been written to before */
+	uint64_t bytes; /* written, and whole */
+};
+
+/*
+ * Creates the file. An existing regular file is first renamed to path + ".old", unless a capture is being
+ * written to it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
+ */
+int capture_output_open(struct capture_output *output, const char *path);
+
+/* Appends all of the bytes, or none where the file can be truncated. 0 or -errno (says nothing). */
+int capture_output_write(struct capture_output *output, const void *bytes, size_t length);
+
+/* 0 or the -errno that close(2) had to tell (says nothing). Takes a closed one. */
+int capture_output_close(struct capture_output *output);
+
+#endif

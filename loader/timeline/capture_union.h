@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Several files of one capture as a single file. Purpose: what its drainers left one after another is read as
+ * if one had written it, each record once (capture_join.h). The whole file is a temporary one without a name,
+ * in TMPDIR or /var/tmp, as large as its parts.
+ */
+#ifndef SCOPETRACE_TIMELINE_CAPTURE_UNION_H
+#define SCOPETRACE_TIMELINE_CAPTURE_UNION_H
+
+#include <stddef.h>
+
+/*
+ * Joins the files, in whatever order they are given. The fd of the whole, or -errno (said): as
+ * capture_join_create() has it, or of the temporary file.
+ */
+int capture_union(const char *const *paths, size_t count);
+
+#endif

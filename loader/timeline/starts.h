@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Manual scopes of one thread that were started and not yet stopped. Purpose: which start a stop belongs to.
+ * Owner: one thread. Stops are looked for among the nearest of the innermost scopes; those further out are
+ * found through a table.
+ */
+#ifndef SCOPETRACE_TIMELINE_STARTS_H
+#define SCOPETRACE_TIMELINE_STARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+
+struct start {
+	uint64_t id;
+	uint32_t order; /* of its record */
+	uint32_t place; /* the caller's */
+	bool stopped;
+};
+
+struct starts {
+	struct start *items; /* innermost last; stopped ones stay until they are innermost */
+	size_t count, capacity;
+	struct hash_map far; /* id -> index: all that were pushed out of the nearest, and others */
+};
+
+/* 0 or -ENOMEM. */
+int starts_push(struct starts *starts, uint64_t id, uint32_t order, uint32_t place);
+
+/* The start of this id, taken out: true and *start. */
+bool starts_stop(struct starts *starts, uint64_t id, struct start *start);
+
+/* Frees what it holds; it is empty and usable afterwards. */
+void starts_clear(struct starts *starts);
+
+#endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Files of one capture, as killed drainers leave them. A ring is drained by one after another; each is killed
+ * after it has written more than it has given back, so that the next reads the same again.
+ */
+#include "support.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "timeline/capture_join.h"
+#include "timeline/capture_union.h"
+
+enum { PID = 100, FILES = 5, RECORD = 64 };
+
+static struct maker maker;
+static char paths[FILES][128];
+
+static void begin(void)
+{
+	make_begin(&maker);
+	for (int i = 0; i < FILES; i++)
+		snprintf(paths[i], sizeof(paths[i]), "%s/%d.scope", maker.directory, i);
+}
+
+static void end(void)
+{
+	make_remove(&maker);
+}
+
+TestSuite(capture_join, .init = begin, .fini = end);
+
+static const struct capture_writer_options of_ring = {.kind = CAPTURE_OF_RING, .number = 7};
+
+/* A drainer's file, with its process and function. */
+static struct capture_writer *begin_file(int file, const struct capture_writer_options *options)
+{
+	struct capture_writer *writer = capture_writer_create_with(paths[file], options, 0, NULL);
+	struct function_info function = {0};
+	struct process_info process = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .segment = 77};
+
+	cr_assert(writer, "%s", said(&maker));
+	cr_assert(!capture_writer_function(writer, &function));
+	cr_assert(!capture_writer_process(writer, &process));
+	return writer;
+}
+
+/* Scope number `i` of the ring, which begins `base` bytes behind the ring's first. */
+static struct hooked_scope scope_of(uint64_t base, uint64_t i)
+{
+	return (struct hooked_scope){.start_ns = i * 100,
+				     .end_ns = i * 100 + 50,
+				     .pid = PID,
+				     .tid = 1 + (uint32_t)(i % 3),
+				     .position = (uint32_t)((base + (i + 1) * RECORD) / 8)};
+}
+
+/* Scopes `first` to `last`, in batches of some size. */
+static void put_scopes(struct capture_writer *writer, uint64_t base, uint64_t first, uint64_t last,
+		       uint64_t batch)
+{
+	struct event_output *output = capture_writer_output(writer);
+
+	for (uint64_t i = first; i < last; i++) {
+		struct hooked_scope scope = scope_of(base, i);
+
+		if ((i - first) % batch == 0)
+			output->span(output, base + i * RECORD, base + (i + batch) * RECORD);
+		cr_assert(!output->hooked(output, &scope, 1));
+	}
+}
+
+/* Counts how often each number is told by all the files together; how many records were dropped. */
+static uint64_t tell_all(size_t file_count, uint32_t type, uint64_t (*number)(const void *record),
+			 unsigned *told, size_t numbers)
+{
+	struct chunk_file *files[FILES];
+	struct capture_join *join;
+	uint64_t repeats;
+	struct chunk chunk;
+
+	for (size_t i = 0; i < file_count; i++)
+		cr_assert(files[i] = chunk_file_open(paths[i]));
+	join = capture_join_create(files, file_count);
+	cr_assert(join, "%s", said(&maker));
+	memset(told, 0, numbers * sizeof(*told));
+	for (size_t i = 0; i < file_count; i++) {
+		struct chunk_reader *reader = chunk_reader_create(files[i]);
+
+		capture_join_apply(join, i, reader);
+		while (chunk_reader_next(reader, &chunk) > 0) {
+			for (uint32_t j = 0; j < chunk.count && chunk.type == type; j++)
+				told[number(chunk.payload + (size_t)j * chunk.size)]++;
+		}
+		chunk_reader_destroy(reader);
+		chunk_file_close(files[i]);
+	}
+	repeats = capture_join_repeats(join);
+	capture_join_destroy(join);
+	return repeats;
+}
+
+static uint64_t number_of_scope(const void *record)
+{
+	return ((const struct hooked_scope *)record)->start_ns / 100;
+}
+
+static void each_once(const unsigned *told, size_t numbers)
+{
+	for (size_t i = 0; i < numbers; i++)
+		cr_assert_eq(told[i], 1, "%zu is told %u times", i, told[i]);
+}
+
+/* Wherever the ring's positions stand, below and above what 32 bits hold. */
+Test(capture_join, scopes)
+{
+	static const uint64_t bases[] = {0, (1ull << 35) - 64 * RECORD, (1ull << 40) + 8};
+	enum { ALL = 9000 };
+	static unsigned told[ALL];
+
+	for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+		struct capture_writer *writers[3];
+
+		for (int file = 0; file < 3; file++)
+			writers[file] = begin_file(file, &of_ring);
+		put_scopes(writers[0], bases[i], 0, 3100, 100);
+		put_scopes(writers[1], bases[i], 3000, 6700, 170);
+		put_scopes(writers[2], bases[i], 6001, ALL, 41);
+		for (int file = 0; file < 3; file++)
+			cr_assert(!capture_writer_finish(writers[file], 0, 1, 0));
+		cr_assert_eq(tell_all(3, CHUNK_HOOKED, number_of_scope, told, ALL), 100 + 699);
+		each_once(told, ALL);
+	}
+	cr_assert_str_empty(said(&maker));
+}
+
+/* Killed again and again before anything new was read: the same scopes in every file. */
+Test(capture_join, the_same_in_all)
+{
+	static unsigned told[500];
+
+	for (int file = 0; file < FILES; file++) {
+		struct capture_writer *writer = begin_file(file, &of_ring);
+
+		put_scopes(writer, 0, 0, 100 * (uint64_t)(file + 1), 7);
+		capture_writer_flush(writer);
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	}
+	cr_assert_eq(tell_all(FILES, CHUNK_HOOKED, number_of_scope, told, 500), 100 + 200 + 300 + 400);
+	each_once(told, 500);
+}
+
+/* What lies beside them in no ring is nobody's repeat. */
+Test(capture_join, without_a_position)
+{
+	static unsigned told[500];
+
+	for (int file = 0; file < 2; file++) {
+		struct capture_writer *writer = begin_file(file, &of_ring);
+		struct event_output *output = capture_writer_output(writer);
+
+		put_scopes(writer, 0, 0, 50, 7);
+		for (uint64_t i = 50; i < 60; i++) {
+			struct hooked_scope scope = scope_of(0, i);
+
+			scope.position = 0;
+			cr_assert(!output->hooked(output, &scope, 1));
+		}
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	}
+	cr_assert_eq(tell_all(2, CHUNK_HOOKED, number_of_scope, told, 500), 50);
+	for (size_t i = 0; i < 60; i++)
+		cr_assert_eq(told[i], i < 50 ? 1 : 2);
+}
+
+static uint64_t number_of_event(const void *record)
+{
+	return ((const struct manual_event *)record)->ticks;
+}
+
+/* A START or a STOP with this claim in one of two rings; its number is in its ticks. */
+static void put_event(struct capture_writer *writer, uint8_t ring, uint64_t claim)
+{
+	struct event_output *output = capture_writer_output(writer);
+	struct manual_event event = {.ticks = claim * 2 + ring,
+				     .pid = PID,
+				     .tid = ring,
+				     .ring = ring,
+				     .kind = claim & 1 ? MANUAL_STOP : MANUAL_START,
+				     .scope_id = claim & ~1ull,
+				     .value = claim & 1 ? claim : 0};
+
+	cr_assert(!output->manual(output, &event, 1));
+}
+
+/* Claims of two rings; 40 and 41 were holes when the first file was written, and are told by the second. */
+Test(capture_join, claims)
+{
+	static unsigned told[400];
+	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+
+	for (uint64_t claim = 0; claim < 120; claim++) {
+		if (claim != 40 && claim != 41)
+			put_event(first, 0, claim);
+	}
+	for (uint64_t claim = 0; claim < 80; claim++)
+		put_event(first, 1, claim);
+	for (uint64_t claim = 110; claim < 150; claim++)
+		put_event(second, 0, claim);
+	put_event(second, 0, 41);
+	put_event(second, 0, 40);
+	for (uint64_t claim = 80; claim < 200; claim++)
+		put_event(second, 1, claim);
+	for (uint64_t claim = 150; claim < 200; claim++)
+		put_event(second, 0, claim);
+	cr_assert(!capture_writer_finish(first, 0, 1, 0));
+	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert_eq(tell_all(2, CHUNK_MANUAL, number_of_event, told, 400), 10);
+	each_once(told, 400);
+}
+
+/* Another program of the same process has another segment, in which claims begin anew. */
+Test(capture_join, segments)
+{
+	static unsigned told[100];
+	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+	struct process_info process = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .segment = 78};
+
+	for (uint64_t claim = 0; claim < 40; claim++)
+		put_event(first, 0, claim);
+	for (uint64_t claim = 30; claim < 40; claim++)
+		put_event(second, 0, claim);
+	cr_assert(!capture_writer_process(second, &process));
+	for (uint64_t claim = 0; claim < 40; claim++)
+		put_event(second, 0, claim);
+	cr_assert(!capture_writer_finish(first, 0, 1, 0));
+	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert_eq(tell_all(2, CHUNK_MANUAL, number_of_event, told, 100), 10);
+	for (size_t i = 0; i < 80; i += 2)
+		cr_assert_eq(told[i], 2);
+}
+
+static uint64_t number_of_loss(const void *record)
+{
+	return ((const struct loss_event *)record)->count;
+}
+
+Test(capture_join, losses)
+{
+	static unsigned told[20];
+
+	for (int file = 0; file < 2; file++) {
+		struct capture_writer *writer = begin_file(file, &of_ring);
+		struct event_output *output = capture_writer_output(writer);
+
+		for (uint64_t i = 0; i < 10; i++) {
+			struct loss_event loss = {i + 5 * (uint64_t)file, 20, i + 5 * (uint64_t)file, 0,
+						  LOSS_KERNEL_RING,	  1};
+
+			cr_assert(!output->loss(output, &loss));
+		}
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	}
+	cr_assert_eq(tell_all(2, CHUNK_LOSS, number_of_loss, told, 15), 5);
+	each_once(told, 15);
+}
+
+/* A file that was cut short holds what it holds. */
+Test(capture_join, cut)
+{
+	static unsigned told[3000];
+	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+	unsigned char *bytes;
+	size_t length, at;
+
+	put_scopes(first, 0, 0, 2000, 10);
+	capture_writer_flush(first);
+	put_scopes(first, 0, 2000, 2600, 10);
+	put_scopes(second, 0, 2000, 3000, 13);
+	cr_assert(!capture_writer_finish(first, 0, 1, 0));
+	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert_eq(tell_all(2, CHUNK_HOOKED, number_of_scope, told, 3000), 600);
+	each_once(told, 3000);
+	/* Inside the last chunk of scopes of the first. */
+	bytes = file_read(paths[0], &length);
+	at = chunk_at(bytes, length, CHUNK_HOOKED, 2);
+	cr_assert_lt(at, length);
+	file_write(paths[0], bytes, at + 100);
+	tell_all(2, CHUNK_HOOKED, number_of_scope, told, 3000);
+	each_once(told, 3000);
+	free(bytes);
+}
+
+/* ---- as one file ---- */
+
+/* The files of three drainers as `report` and `export` read them: names are numbered anew in each. */
+Test(capture_join, as_one_file)
+{
+	const char *files[] = {paths[2], paths[0], paths[1]};
+	struct timeline *timeline;
+	char path[64];
+	int fd;
+
+	for (int file = 0; file < 3; file++) {
+		struct capture_writer *writer = capture_writer_create_with(paths[file], &of_ring, 0, NULL);
+		struct event_output *output = capture_writer_output(writer);
+		struct function_info function = {0};
+		uint32_t id;
+
+		for (int i = 0; i < file; i++)
+			cr_assert(!output->string(output, "another", 7 - (size_t)i, &id));
+		cr_assert(!output->string(output, "f", 1, &function.name));
+		cr_assert(!capture_writer_function(writer, &function));
+		put_scopes(writer, 0, (uint64_t)file * 100, (uint64_t)file * 100 + 150, 11);
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	}
+	fd = capture_union(files, 3);
+	cr_assert_geq(fd, 0, "%s", said(&maker));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	timeline = timeline_open(path);
+	cr_assert(timeline, "%s", said(&maker));
+	cr_assert_eq(timeline->function_count, 1);
+	cr_assert_str_eq(timeline->names[timeline->functions[0].info.name], "f");
+	cr_assert_eq(timeline->accounting.in_file, 350);
+	timeline_close(timeline);
+	close(fd);
+}
+
+/* Strings that reach beyond their chunk, by so little that only the zeros behind them do. */
+Test(capture_join, as_one_file_forged)
+{
+	const char *files[] = {paths[0], paths[1]};
+	unsigned char *bytes;
+	size_t length, at;
+	uint32_t id;
+
+	for (int file = 0; file < 2; file++) {
+		struct capture_writer *writer = begin_file(file, &of_ring);
+		struct event_output *output = capture_writer_output(writer);
+
+		cr_assert(!output->string(output, "12345", 5, &id));
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	}
+	bytes = file_read(paths[1], &length);
+	at = chunk_at(bytes, length, CHUNK_STRING, 0);
+	for (uint32_t count = 2; count < 4; count++) {
+		for (uint32_t size = 5; size <= 9; size++) {
+			/* The chunk ends behind the fifth byte of its one string. */
+			const struct string_batch batch = {1, count};
+			uint32_t whole = 17;
+
+			memcpy(bytes + at + offsetof(struct chunk_header, length), &whole, sizeof(whole));
+			memcpy(bytes + at + 16, &batch, sizeof(batch));
+			memcpy(bytes + at + 24, &size, sizeof(size));
+			chunk_sign(bytes, at);
+			file_write(paths[1], bytes, length);
+			cr_assert_eq(capture_union(files, 2), -EBADMSG);
+			cr_assert(strstr(said(&maker), "damaged"));
+		}
+	}
+	free(bytes);
+}
+
+/* ---- not together ---- */
+
+static void expect_refused(const char *words)
+{
+	struct chunk_file *files[2] = {chunk_file_open(paths[0]), chunk_file_open(paths[1])};
+
+	cr_assert(files[0] && files[1]);
+	errno = 0;
+	cr_assert(!capture_join_create(files, 2));
+	cr_assert_eq(errno, EINVAL);
+	cr_assert(strstr(said(&maker), words));
+	chunk_file_close(files[0]);
+	chunk_file_close(files[1]);
+}
+
+Test(capture_join, of_other_captures)
+{
+	static const struct capture_writer_options others[] = {
+		{.kind = CAPTURE_OF_RING, .number = 8},
+		{.kind = CAPTURE_OF_RING, .number = 7, .start_ns = 1},
+		{.kind = CAPTURE_OF_PROCESS, .number = 7},
+		{0},
+	};
+	unsigned char *bytes;
+	size_t length;
+
+	cr_assert(!capture_writer_finish(begin_file(0, &of_ring), 0, 1, 0));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		cr_assert(!capture_writer_finish(begin_file(1, &others[i]), 0, 1, 0));
+		expect_refused("not parts of one capture");
+	}
+	cr_assert(!capture_writer_finish(begin_file(1, &of_ring), 0, 1, 0));
+	bytes = file_read(paths[1], &length);
+	bytes[16 + offsetof(struct header_payload, boot_id)] ^= 1;
+	chunk_sign(bytes, 0);
+	file_write(paths[1], bytes, length);
+	expect_refused("not parts of one capture");
+	free(bytes);
+	bytes = file_read(paths[0], &length);
+	file_write(paths[1], bytes, length);
+	expect_refused("one and the same");
+	free(bytes);
+}
