@@ -157,7 +157,7 @@ for script in "$tests"/api/*.sh; do
 done
 run_script includes bash "$tests/includes.sh"
 for script in "$tests"/kernel/*.sh; do
-	[ "$(basename "$script")" = lib.sh ] || run_kernel "kernel/$(basename "$script" .sh)" "$script"
+	[[ $(basename "$script") = lib*.sh ]] || run_kernel "kernel/$(basename "$script" .sh)" "$script"
 done
 
 if [ $((passed + failed + skipped)) = 0 ]; then

@@ -32,7 +32,7 @@ expect() {
 	failures=$((failures + 1))
 }
 
-for command in record report export functions; do
+for command in record report export functions attach drain set status detach; do
 	check "$command --help" 0 "$scopetrace" $command --help
 	expect "$command --help shows its usage" out "^usage: scopetrace $command"
 	check "$command with an option that is none" 2 "$scopetrace" $command --no-such-option

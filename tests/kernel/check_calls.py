@@ -271,7 +271,7 @@ def identity_problems(terms, where):
          value("not_a_call", "too_deep", "filtered", "map_full", "chain_full", "opened")),
         ("opened", value("opened"), value("completed", "discarded", "unwound", "unfinished")),
         ("returns", value("returns"), value("completed", "not_a_return", "orphans")),
-        ("completed", value("completed"), value("below_minimum", "ring_lost", "handoff_lost", "in_file")),
+        ("completed", value("completed"), value("below_minimum", "ring_lost", "handoff_lost", "expired", "in_file")),
     ]
     return [f"{where}: {name} is {left}, its parts add up to {right}" for name, left, right in identities if left != right]
 

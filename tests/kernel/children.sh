@@ -29,4 +29,20 @@ for how in "" raw; do
 		say "clang cannot: $(head -n 1 "$T/clang.err")"
 	fi
 done
+# fork() inside a hooked call, which returns in both: parent and children do, and end, as they do untraced.
+for build in "" .nop5; do
+	program=$O/targets/forkin$build
+	[ -x "$program" ] || continue
+	run "$program"
+	expect_status 0 "untraced forkin$build"
+	mv "$T/run.out" "$T/untraced"
+	run "$SCOPETRACE" record -o "$T/forkin.scope" -f forker -f after -- "$program"
+	expect_status 0 "forkin$build"
+	cmp "$T/untraced" "$T/run.out" || fail "forkin$build says something else than untraced"
+	run "$SCOPETRACE" report "$T/forkin.scope" --json
+	for function in forker after; do
+		expect_text "$T/run.out" "\"name\":\"$function\".*\"calls\":20,.*\"entries\":20,.*\"completed\":20," "forkin$build"
+	done
+	say "forkin$build: $(cat "$T/untraced")"
+done
 expect_nothing_left "$T/before" "children"

@@ -125,6 +125,35 @@ expect_nothing_left() {
 	python3 "$HERE/residue.py" --build "$O" compare "$1" || fail "$2: something is left behind"
 }
 
+# What the kernel said of uprobes since kernel_log_mark, of the processes PID... or of none by number.
+kernel_log() {
+	python3 - "$@" <<-'END'
+		import os, re, sys
+		log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+		since, pids, last = int(sys.argv[1]), set(sys.argv[2:]), 0
+		while True:
+		    try:
+		        record = os.read(log, 8192).decode(errors="replace")
+		    except BrokenPipeError:  # overwritten meanwhile
+		        continue
+		    except BlockingIOError:
+		        break
+		    last = int(record.split(",")[1])
+		    named = set(re.findall(r"(?<=[:/=])\d+", record.partition(";")[2]))
+		    if last > since and "uprobe" in record and (not named or named & pids):
+		        print(record.partition(";")[2].splitlines()[0])
+		if not pids:
+		    print(last)
+	END
+}
+kernel_log_mark() { kernel_log_start=$(kernel_log 0 | tail -n 1); }
+expect_kernel_silent() { # WHAT PID...
+	local what=$1 said
+	shift
+	said=$(kernel_log "$kernel_log_start" "$@")
+	[ -z "$said" ] || fail "$what: the kernel says: $said"
+}
+
 need() {
 	local program
 	for program in "$@"; do

@@ -1,0 +1,222 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The flight recorder: what lies in the window is in the file, call for call by the program's own account, and nothing
+# older; files on SIGUSR1, on slow calls, at a crash, at the end; accounts that add up; memory that does not grow.
+. "$(dirname "$0")/lib.sh"
+
+need "$SCOPETRACE" "$O/targets/flight"
+
+# The program as $target.
+begin() { # NAME PAUSE_US
+	start "program-$1" out "$O/targets/flight" "$2"
+	wait_line "program-$1" '^pid ([0-9]+)$'
+	target=${BASH_REMATCH[1]}
+}
+
+# It runs for so many ms more.
+let_run() { # NAME MS
+	send "program-$1" "after $2"
+	wait_line "program-$1" '^reached$'
+}
+
+# What the program did, against the files, each of which has what lies in its window: check FILE WINDOW_NS SLACK_NS.
+# No hooked call ended before the window; of every call of work() in it the file has the scope, and the manual one
+# inside it. SLACK_NS: of a snapshot, what may not have been drained when it was asked for.
+check_window() {
+	PYTHONPATH=$HERE python3 - "$@" <<-'END' || fail "$1 and the program disagree"
+		import bisect, csv, subprocess, sys
+		import read_capture
+		path, dump, window, scopetrace = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+		capture = read_capture.Capture(path)
+		capture.read()
+		start, end = capture.footer[0], capture.footer[1]
+		calls = [tuple(map(int, line.split()[1:])) for line in open(dump) if line.startswith("work ")]
+		rows = list(csv.DictReader(subprocess.run([scopetrace, "export", path, "-t", "csv"], check=True,
+		                                          capture_output=True, text=True).stdout.splitlines()))
+		bad = []
+		def times(name):
+		    return [(int(r["start_ns"]), int(r["end_ns"])) for r in rows
+		            if r["name"] == name and "unfinished" not in r["flags"] and "cut" not in r["flags"]]
+		for name in ("work", "m_work"):
+		    found, stray = set(), 0
+		    for first, last in times(name):
+		        i = bisect.bisect_right(calls, (first + 1000, 1 << 62)) - 1  # a manual time may be off by some ns
+		        if i < 0 or last > calls[i][1] + 1000:
+		            stray += 1
+		        else:
+		            found.add(i)
+		    inside = [i for i, (before, after) in enumerate(calls) if before >= start and after <= end]
+		    # A snapshot holds what is over when it is asked for, and a little of what comes until it is written.
+		    asked = start + window
+		    missing = [i for i in inside if calls[i][1] <= asked and i not in found]
+		    if missing:
+		        bad.append(f"{len(missing)} of {len(inside)} calls of {name} in the window are not in the file: "
+		                   f"{calls[missing[0]]}, {start} to {end}")
+		    if len(found) != len(times(name)) - stray:
+		        bad.append(f"a call of {name} is there twice")
+		    if stray:
+		        bad.append(f"{stray} scopes of {name} that were no calls")
+		    if len(inside) < 20:
+		        bad.append(f"only {len(inside)} calls lie in the window: this proves nothing")
+		    print(f"{path.rsplit('/', 1)[-1]}: {name}: {len(inside)} calls in the window, {len(found)} scopes in the file")
+		old = [r for r in rows if r["kind"] == "hooked" and int(r["end_ns"]) < start]
+		if old:
+		    bad.append(f"{len(old)} hooked calls ended before the window")
+		# Manual scopes go by blocks of a 64th of the window, by the time at which they were drained.
+		oldest = min(last for _, last in times("m_work"))
+		if oldest < start - window // 32 - 100000000:
+		    bad.append(f"a manual scope ended {(start - oldest) / 1e6} ms before the window")
+		for line in bad:
+		    print(line)
+		sys.exit(bool(bad))
+	END
+}
+
+expect_balanced() { # FILE WHAT
+	run "$SCOPETRACE" report --json "$1"
+	expect_status 0 "$2: report"
+	expect_text "$T/run.out" '"balanced":true' "$2: report"
+	PYTHONPATH=$HERE python3 -c 'import read_capture as r, sys; c = r.Capture(sys.argv[1]); c.read(); r.check_accounts(c)' "$1" ||
+		fail "$2: the account"
+}
+
+snapshot "$T/before"
+
+say "== the window, SIGUSR1 twice, Ctrl-C"
+begin window 1000
+start record-window err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/window.scope"
+wait_line record-window "armed 2 of 2 functions in pid $target"
+let_run window 1500
+kill -USR1 "${pid[record-window]}"
+wait_line record-window 'SIGUSR1: the last 0.5 s are in .*/window.scope.1: [0-9]+ calls, [0-9]+ manual events'
+let_run window 1000
+kill -USR1 "${pid[record-window]}"
+wait_line record-window 'SIGUSR1: the last 0.5 s are in .*/window.scope.2: '
+let_run window 1000
+kill -INT "${pid[record-window]}"
+finish record-window
+expect_status 0 "the flight recorder after Ctrl-C"
+expect_text "$T/record-window.log" 'the capture was ended: the last 0.5 s are in .*/window.scope: ' "what was written"
+expect_text "$T/record-window.log" '[1-9][0-9]* before the window.*, [1-9][0-9]* before the window; balanced' "the account"
+send program-window stop
+wait_line program-window '^end$'
+finish program-window
+expect_status 0 "the program"
+for file in window.scope window.scope.1 window.scope.2; do
+	check_window "$T/$file" "$T/program-window.log" 500000000 "$SCOPETRACE"
+done
+expect_balanced "$T/window.scope" "the last file"
+[ "$(ls "$T"/window.scope* | wc -l)" = 3 ] || fail "other files: $(ls "$T"/window.scope*)"
+
+say "== slow calls"
+begin trigger 1000
+start record-trigger err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 3s -o "$T/trigger.scope" \
+	--trigger 'slow_call>200ms' --trigger ' m_slow > 200ms' --trigger 'no_such>1h'
+wait_line record-trigger "armed 2 of 2 functions in pid $target"
+send program-trigger "call 0"
+send program-trigger "manual 0"
+let_run trigger 700
+send program-trigger "call 300"
+wait_line record-trigger "slow_call took [0-9.]+ ms in thread $target \(--trigger 'slow_call>200ms'\): .*/trigger.scope.1: "
+let_run trigger 3000
+send program-trigger "manual 300"
+wait_line record-trigger "m_slow took [0-9.]+ ms in thread $target .*/trigger.scope.2: "
+# At once, and again: these write none of their own.
+send program-trigger "call 201"
+let_run trigger 1
+kill -TERM "${pid[record-trigger]}"
+finish record-trigger
+expect_status 0 "the flight recorder after slow calls"
+expect_text "$T/record-trigger.log" '^scopetrace: 1 more slow calls? ' "a slow call just after another"
+expect_text "$T/record-trigger.log" "no_such>1h.*no such call was seen" "a trigger that is nobody's name"
+send program-trigger stop
+finish program-trigger
+expect_balanced "$T/trigger.scope" "after slow calls"
+expect_slow() { # FILE KIND NAME
+	run "$SCOPETRACE" export "$1" -t csv
+	awk -F, -v kind="$2" -v name="$3" '$6 == kind && $7 == name && $2 - $1 > 200000000 { found = 1 } END { exit !found }' \
+		"$T/run.out" || fail "$1 has no $3 of more than 200 ms"
+}
+expect_slow "$T/trigger.scope.1" hooked slow_call
+expect_slow "$T/trigger.scope.2" manual m_slow
+[ "$(ls "$T"/trigger.scope* | wc -l)" = 3 ] || fail "other files: $(ls "$T"/trigger.scope*)"
+
+say "== a crash"
+start record-crash out "$SCOPETRACE" record -f work -f slow_call --flight 500ms -o "$T/crash.scope" -- "$O/targets/flight" 1000
+wait_line record-crash '^pid ([0-9]+)$'
+send record-crash "after 1000"
+wait_line record-crash '^reached$'
+send record-crash crash
+finish record-crash
+expect_status 139 "the command that crashed"
+expect_text "$T/record-crash.err" 'the command was ended by signal 11 \(.*\): the last 0.5 s are in .*/crash.scope: ' "the crash"
+check_window "$T/crash.scope" "$T/record-crash.log" 500000000 "$SCOPETRACE"
+expect_balanced "$T/crash.scope" "after a crash"
+run "$SCOPETRACE" export "$T/crash.scope" -t csv
+expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed"
+expect_text "$T/run.out" ',manual,m_work,.*(unfinished|cut)' "the manual scope that crashed"
+expect_text "$T/run.out" ',manual,m_session,.*(unfinished|cut)' "the scope that was open since before the window"
+
+say "== a command that ends"
+start record-exit out "$SCOPETRACE" record -f work --flight 10s -o "$T/exit.scope" -- "$O/targets/flight" 1000
+wait_line record-exit '^pid ([0-9]+)$'
+send record-exit stop
+finish record-exit
+expect_status 0 "a command that ends"
+expect_text "$T/record-exit.err" 'the command has ended with exit status 0: the last 10 s are in ' "a command that ends"
+expect_balanced "$T/exit.scope" "a command that ends"
+
+say "== memory"
+rss() { awk '/^VmRSS/ { print $2 }' "/proc/${pid[record-memory]}/status"; }
+begin memory 0
+# Small rings, all of whose pages are soon in use.
+start record-memory err "$SCOPETRACE" record -p "$target" -f work --flight 500ms -o "$T/memory.scope" --buffer 256K --ring-size 256K
+wait_line record-memory "armed 1 of 1 functions in pid $target"
+let_run memory 1500
+early=$(rss)
+let_run memory 5000
+late=$(rss)
+say "resident: $early kB after 3 windows, $late kB after 13"
+[ "$late" -le $((early + early / 4 + 4096)) ] || fail "the recorder grows: from $early kB to $late kB"
+kill -INT "${pid[record-memory]}"
+finish record-memory
+expect_status 0 "the flight recorder of a fast program"
+send program-memory stop
+finish program-memory
+expect_balanced "$T/memory.scope" "a fast program"
+
+say "== a bound of memory"
+begin bound 0
+start record-bound err "$SCOPETRACE" record -p "$target" -f work --flight 1h --flight-size 8M -o "$T/bound.scope"
+wait_line record-bound "armed 1 of 1 functions in pid $target"
+until grep -q . "$T/bound.reached" 2>/dev/null; do
+	let_run bound 500
+	# A call is 48 bytes, its manual scope 80: more than fits when 70,000 have been made.
+	[ "$(grep -c '^reached' "$T/program-bound.log")" -lt 8 ] || echo reached >"$T/bound.reached"
+done
+kill -INT "${pid[record-bound]}"
+finish record-bound
+expect_status 0 "the flight recorder at its bound"
+expect_text "$T/record-bound.log" 'the window was down to [0-9.]+ s at times.*--flight-size' "the bound is said"
+[ "$(stat -c %s "$T/bound.scope")" -lt $((9 << 20)) ] || fail "more than the bound is in the file"
+send program-bound stop
+finish program-bound
+expect_balanced "$T/bound.scope" "at the bound"
+
+say "== options"
+refused() { # PATTERN OPTION...
+	local pattern=$1
+	shift
+	run "$SCOPETRACE" record -p $$ "$@"
+	expect_status 2 "record $*"
+	expect_text "$T/run.err" "$pattern" "record $*"
+}
+refused 'flight recorder: give --flight' --trigger 'a>1ms'
+refused 'flight recorder: give --flight' --flight-size 16M
+refused 'wants a time' --flight 0
+refused 'wants NAME>TIME' --flight 1 --trigger 'a'
+refused 'wants NAME>TIME' --flight 1 --trigger 'a>b'
+refused 'a name before' --flight 1 --trigger ' >1ms'
+refused '8M to' --flight 1 --flight-size 1M
+
+expect_nothing_left "$T/before" "the flight recorder"

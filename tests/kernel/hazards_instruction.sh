@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Return instructions where uretprobes would do: they tell the same calls, and all of those that are deeper than the 64 that
+# the kernel follows. See hazards.bash.
+HERE=$(cd "$(dirname "$0")" && pwd)
+. "$HERE/hazards.bash"
+
+say "== return instructions where nobody needs them: the same calls as by uretprobes, and of more than 64 levels all"
+for build in "" .nop5; do
+	for what in "top mid leaf:longjmp" "rec:recurse 70" "a b even odd:tailcall" "fn:threads 8" "work on_signal step:signals" \
+		"work on_signal step:signals jump" "vforker step:vforkin" "outer visit leaf:abandon" "handle:forkserver"; do
+		program=${what#*:}
+		[ -x "$TARGETS/${program%% *}$build" ] || continue
+		record_options=(--returns=instruction) ways=launched
+		# shellcheck disable=SC2086 # its arguments
+		hazard "${what%:*}" "${program%% *}$build" ${program#"${program%% *}"}
+	done
+done
+if [ "$(uname -m)" = x86_64 ]; then
+	record_options=(--returns=instruction)
+	hazard "spin guarded_spin" loopentry
+fi
+
+end_hazards
