@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How many scopes a second does the capture file take, and how many does a reader of it put in order? A
- * generated capture of hooked and manual scopes, half and half, in nests of ten, over a few threads. One JSON
- * line per figure; peak memory of each step, which runs in a process of its own.
+ * How many scopes a second does the capture file take, and how many does a reader of it put in order, report
+ * and export, and in how much memory? A generated capture of hooked and manual scopes, half and half, in
+ * nests of ten, over a few threads. One JSON line per figure: per second of the processor's time (what a core
+ * does), and of the clock; peak memory of each step, which runs in a process of its own. `load` is what each
+ * reader does first; `merge`, `report` and the exports tell their own time and that of the load and theirs
+ * together.
  *
  *     capture_rate [SCOPES [THREADS [FILE]]]     10,000,000 scopes, 8 threads, a file in $TMPDIR or /tmp,
  * removed
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "sink/sink.h"
 #include "timeline/capture_write.h"
 #include "timeline/timeline.h"
 
@@ -24,6 +28,7 @@ struct options {
 	uint64_t scopes;
 	uint32_t threads;
 	const char *path;
+	const char *step; /* load, merge, report, or a format of `export` */
 };
 
 /* One thread's events, batched as the sources batch them. */
@@ -38,16 +43,42 @@ struct producer {
 	uint32_t names[NEST];
 };
 
-static void print(const char *step, const struct options *options, uint64_t ns)
+/* A moment: by the clock, and by what this process has had of processors. */
+struct moment {
+	uint64_t ns;
+	uint64_t cpu_ns;
+};
+
+static struct moment now(void)
 {
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
+	return (struct moment){io_now_ns(), (uint64_t)usage.ru_utime.tv_sec * 1000000000ull +
+						    (uint64_t)usage.ru_utime.tv_usec * 1000ull +
+						    (uint64_t)usage.ru_stime.tv_sec * 1000000000ull +
+						    (uint64_t)usage.ru_stime.tv_usec * 1000ull};
+}
+
+static double rate(const struct options *options, uint64_t ns)
+{
+	return (double)options->scopes * 1e9 / (double)(ns ? ns : 1);
+}
+
+/* What the step took since `begun`; with the load before it since `opened`. */
+static void print(const char *step, const struct options *options, struct moment opened, struct moment begun)
+{
+	struct moment end = now();
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"bench\":\"capture_rate\",\"step\":\"%s\",\"scopes\":%llu,\"threads\":%u,\"seconds\":%.3f,"
-	       "\"scopes_per_s\":%.0f,\"peak_mib\":%.1f,\"peak_bytes_per_scope\":%.1f}\n",
-	       step, (unsigned long long)options->scopes, options->threads, (double)ns / 1e9,
-	       (double)options->scopes * 1e9 / (double)ns, (double)usage.ru_maxrss / 1024,
-	       (double)usage.ru_maxrss * 1024 / (double)options->scopes);
+	       "\"cpu_seconds\":%.3f,\"scopes_per_cpu_s\":%.0f,\"with_load_per_cpu_s\":%.0f,\"scopes_per_s\":%.0f,"
+	       "\"peak_mib\":%.1f}\n",
+	       step, (unsigned long long)options->scopes, options->threads, (double)(end.ns - begun.ns) / 1e9,
+	       (double)(end.cpu_ns - begun.cpu_ns) / 1e9, rate(options, end.cpu_ns - begun.cpu_ns),
+	       rate(options, end.cpu_ns - opened.cpu_ns), rate(options, end.ns - begun.ns),
+	       (double)usage.ru_maxrss / 1024);
 	fflush(stdout);
 }
 
@@ -128,7 +159,8 @@ static int write_capture(const struct options *options)
 {
 	struct capture_writer *writer = capture_writer_create(options->path, 0, NULL);
 	struct producer *producers = calloc(options->threads, sizeof(*producers));
-	uint64_t begun = io_now_ns(), written = 0;
+	struct moment begun = now();
+	uint64_t written = 0;
 	int err = writer && producers ? declare(writer, producers, options) : -1;
 
 	for (uint32_t t = 0; t < options->threads; t++)
@@ -144,30 +176,56 @@ static int write_capture(const struct options *options)
 	if (writer && capture_writer_finish(writer, 0, 1, 0))
 		err = -1;
 	if (!err)
-		print("write", options, io_now_ns() - begun);
+		print("write", options, begun, begun);
 	free(producers);
 	return err ? 1 : 0;
 }
 
+static int count_part(void *context, const struct lane_part *part)
+{
+	*(uint64_t *)context += part->scope_count;
+	return 0;
+}
+
+static int merge_capture(const struct timeline *timeline, const struct options *options)
+{
+	uint64_t scopes = 0;
+
+	return timeline_visit(timeline, count_part, &scopes) || scopes != options->scopes;
+}
+
+/* With what goes to the output thrown away. */
+static int write_nowhere(int (*write)(const struct timeline *, FILE *, const struct sink_options *),
+			 const struct timeline *timeline)
+{
+	const struct sink_options options = {0};
+	FILE *out = fopen("/dev/null", "w");
+	int err = out ? write(timeline, out, &options) : -1;
+
+	return out && fclose(out) ? -1 : err;
+}
+
 static int read_capture(const struct options *options)
 {
-	uint64_t begun = io_now_ns(), loaded, scopes = 0;
+	struct moment opened = now(), begun;
 	struct timeline *timeline = timeline_open(options->path);
-	struct function_statistics *statistics;
-	size_t count;
+	int err;
 
 	if (!timeline)
 		return 1;
-	loaded = io_now_ns();
-	print("load", options, loaded - begun);
-	for (size_t i = 0; i < timeline->lane_count; i++)
-		scopes += timeline->lanes[i].scope_count;
-	if (scopes != options->scopes || timeline_statistics(timeline, &statistics, &count))
-		return 1;
-	print("statistics", options, io_now_ns() - loaded);
-	free(statistics);
+	begun = now();
+	if (strcmp(options->step, "load") == 0)
+		begun = opened, err = 0;
+	else if (strcmp(options->step, "merge") == 0)
+		err = merge_capture(timeline, options);
+	else if (strcmp(options->step, "report") == 0)
+		err = write_nowhere(report_text, timeline);
+	else
+		err = write_nowhere(sink_find(options->step)->write, timeline);
+	if (!err)
+		print(options->step, options, opened, begun);
 	timeline_close(timeline);
-	return 0;
+	return err ? 1 : 0;
 }
 
 /* Each step in a process of its own, so that its peak of memory is its own. */
@@ -185,7 +243,8 @@ static int apart(int (*step)(const struct options *options), const struct option
 
 int main(int argc, char **argv)
 {
-	struct options options = {10000000, 8, NULL};
+	static const char *const steps[] = {"load", "merge", "report", "perfetto", "csv"};
+	struct options options = {10000000, 8, NULL, NULL};
 	const char *directory = getenv("TMPDIR");
 	char path[512];
 	int failed;
@@ -201,7 +260,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: capture_rate [SCOPES [THREADS [FILE]]]\n");
 		return 2;
 	}
-	failed = apart(write_capture, &options) || apart(read_capture, &options);
+	failed = apart(write_capture, &options);
+	for (size_t i = 0; !failed && i < sizeof(steps) / sizeof(steps[0]); i++) {
+		options.step = steps[i];
+		failed = apart(read_capture, &options);
+	}
 	if (argc <= 3)
 		unlink(path);
 	return failed;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What does a traced call cost? Empty entry and return programs (the floor: what the kernel takes for the
- * hits) against the shipped object, its session and its drain loop, everything counted; on a plain build and
- * on one with optimised entries; interleaved in one process each, medians. Prints one JSON line a
- * build. Needs root.
+ * hits) against the shipped object, its session and its drain loop, everything counted, with uretprobes and
+ *with probes on the return instruction (--returns=instruction); on a plain build and on one with optimised
+ *entries; interleaved in one process each, medians. Prints one JSON line a build. Needs root.
  *
  *	traced_call [ROUNDS]		7 by default
  *	traced_call floor PID PROGRAM	holds the floor on that process until stdin ends; says `ready`
@@ -26,9 +26,11 @@
 #include "probe/attach.h"
 #include "probe/feature.h"
 #include "source/bpf_source.h"
+#include "target/shape.h"
 
 #define FUNCTION   "traced_function"
 #define MAX_ROUNDS 101
+#define MAX_EXITS  8
 
 struct build {
 	const char *name;
@@ -45,6 +47,8 @@ static const struct build builds[] = {
 struct subject {
 	char path[512];
 	uint64_t offset;
+	struct probe_exit exits[MAX_EXITS];
+	size_t exit_count;
 	pid_t pid;
 	FILE *orders;
 	FILE *answers;
@@ -55,6 +59,7 @@ struct samples {
 	double untraced[MAX_ROUNDS];
 	double floor[MAX_ROUNDS];
 	double ours[MAX_ROUNDS];
+	double instruction[MAX_ROUNDS];
 	uint64_t lost;
 };
 
@@ -95,6 +100,35 @@ static uint64_t symbol_offset(const char *path)
 	return offset;
 }
 
+/* Where the function returns: a plain one, so there are returns only. */
+static void find_exits(struct subject *subject)
+{
+	struct symbol_options options = {.optimized = true};
+	struct symbol_table table;
+	struct shapes *shapes;
+
+	if (symbol_table_of_binary(subject->path, &options, &table))
+		exit(1);
+	shapes = shapes_open(&table);
+	for (size_t i = 0; i < table.count; i++) {
+		const struct function *function = &table.functions[i];
+		const struct function_shape *shape;
+
+		if (strcmp(function->name, FUNCTION) != 0)
+			continue;
+		if (shapes_of(shapes, function, &shape) || shape->exit_count > MAX_EXITS)
+			die("its returns");
+		subject->exit_count = shape->exit_count;
+		for (size_t j = 0; j < shape->exit_count; j++)
+			subject->exits[j] =
+				(struct probe_exit){.offset = function->file_offset +
+							      (shape->exits[j].address - function->address),
+						    .setting = {.kind = shape->exits[j].kind}};
+	}
+	shapes_close(shapes);
+	symbol_table_close(&table);
+}
+
 static void start_subject(struct subject *subject, const char *directory, const char *program)
 {
 	int orders[2], answers[2];
@@ -103,6 +137,7 @@ static void start_subject(struct subject *subject, const char *directory, const 
 	subject->offset = symbol_offset(subject->path);
 	if (!subject->offset || pipe2(orders, O_CLOEXEC) || pipe2(answers, O_CLOEXEC))
 		die(subject->path);
+	find_exits(subject);
 	subject->pid = fork();
 	if (subject->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -140,7 +175,7 @@ static double answer(struct subject *subject, long calls)
 	return (double)ns / (double)calls;
 }
 
-/* ---- three ways to run it ----------------------------------------------------------------------------- */
+/* ---- four ways to run it ------------------------------------------------------------------------------ */
 
 static double run_untraced(struct subject *subject, long calls)
 {
@@ -219,14 +254,19 @@ static int accept_loss(struct event_output *output, const struct loss_event *los
 }
 
 /* Drains as a loader does, every millisecond, until the answer is there. */
-static double run_ours(struct subject *subject, long calls, uint64_t *lost)
+static double run_ours(struct subject *subject, enum return_mode returns, long calls, uint64_t *lost)
 {
 	struct event_output output = {.string = accept_string,
 				      .hooked = accept_scopes,
 				      .thread = accept_thread,
 				      .loss = accept_loss};
-	struct probe_function function = {subject->path, subject->offset, FUNCTION};
-	struct probe_options options = {0};
+	struct probe_function function = {.binary = subject->path,
+					  .offset = subject->offset,
+					  .display = FUNCTION,
+					  .returns = returns,
+					  .exits = subject->exits,
+					  .exit_count = subject->exit_count};
+	struct probe_options options = {.exit_count = subject->exit_count};
 	struct probe_session *session = probe_session_open(&options, 1);
 	struct pollfd done = {.fd = subject->answers_fd, .events = POLLIN};
 	struct bpf_source_maps maps;
@@ -280,16 +320,17 @@ static double median(double *values, int count)
 static void print_figures(const struct build *build, struct samples *samples, int rounds)
 {
 	double floor = median(samples->floor, rounds), ours = median(samples->ours, rounds);
+	double instruction = median(samples->instruction, rounds);
 	struct utsname kernel;
 
 	uname(&kernel);
 	printf("{\"bench\":\"traced_call\",\"build\":\"%s\",\"kernel\":\"%s\",\"rounds\":%d,\"calls\":%ld,"
 	       "\"untraced_ns\":%.1f,\"floor_ns\":%.0f,\"ours_ns\":%.0f,\"ratio\":%.3f,\"bar\":%.2f,"
-	       "\"reached\":%s,"
+	       "\"reached\":%s,\"instruction_ns\":%.0f,\"instruction_ratio\":%.2f,"
 	       "\"ring_lost\":%llu}\n",
 	       build->name, kernel.release, rounds, build->calls, median(samples->untraced, rounds), floor,
-	       ours, ours / floor, build->bar, ours / floor <= build->bar ? "true" : "false",
-	       (unsigned long long)samples->lost);
+	       ours, ours / floor, build->bar, ours / floor <= build->bar ? "true" : "false", instruction,
+	       instruction / floor, (unsigned long long)samples->lost);
 }
 
 static void measure(const struct build *build, const char *directory, int rounds)
@@ -301,7 +342,8 @@ static void measure(const struct build *build, const char *directory, int rounds
 	for (int i = 0; i < rounds; i++) {
 		samples.untraced[i] = run_untraced(&subject, build->calls);
 		samples.floor[i] = run_floor(&subject, build->calls);
-		samples.ours[i] = run_ours(&subject, build->calls, &samples.lost);
+		samples.ours[i] = run_ours(&subject, RETURNS_URETPROBE, build->calls, &samples.lost);
+		samples.instruction[i] = run_ours(&subject, RETURNS_INSTRUCTION, build->calls, &samples.lost);
 	}
 	stop_subject(&subject);
 	print_figures(build, &samples, rounds);
