@@ -107,9 +107,9 @@ END
 start thrower out "$T/thrower"
 wait_line thrower '^pid [0-9]+$'
 thrower=${line#pid }
-record -p "$thrower" -f hooked
+record -p "$thrower" -f hooked --returns=uretprobe
 expect 1 "a C++ program" 'kill' 'exception|libstdc\+\+|libgcc' '--force'
-record -p "$thrower" -f hooked --force --duration 200ms
+record -p "$thrower" -f hooked --returns=uretprobe --force --duration 200ms
 expect_status 0 "--force"
 expect_text "$T/run.err" 'armed 1 of 1' "--force"
 
