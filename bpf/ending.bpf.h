@@ -50,6 +50,18 @@ static __always_inline int give_up_frame(struct ending *ending, struct open_fram
 	return 0;
 }
 
+/* True if an exit ends it; also one that has a uretprobe of links that are gone, its function being switched
+ * over. */
+static __always_inline bool ends_by_exit(const struct open_frame *frame)
+{
+	struct function_setting *function;
+
+	if (frame->flags & OPEN_FRAME_BY_EXIT)
+		return true;
+	function = setting_of(frame->function);
+	return function && function->returns == RETURNS_INSTRUCTION;
+}
+
 /*
  * The frames that end by the exit at `tail_ns`, innermost first: all down to one with a uretprobe, whose
  * return is still to come.
@@ -64,7 +76,7 @@ SHARED int end_left_frames(struct open_key *key, struct open_slot *slot, u64 now
 	for (u32 i = 0; i < MAX_CHAIN; i++) {
 		u32 length = slot->chain_length;
 
-		if (!length || !(FRAME(slot, length - 1)->flags & OPEN_FRAME_BY_EXIT))
+		if (!length || !ends_by_exit(FRAME(slot, length - 1)))
 			break;
 		complete_frame(&ending, FRAME(slot, length - 1));
 		slot->chain_length = length - 1;
