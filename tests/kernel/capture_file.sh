@@ -114,9 +114,10 @@ mkdir -p "$T/full"
 if [ "$error" = ENOSPC ]; then
 	mount -t tmpfs -o size="$size" tmpfs "$T/full" || exit 77
 else
+	rm -f "$T/mounted" # of the time before
 	python3 "$here/failing_fs.py" "$T/full" "$size" "$error" >"$T/mounted" &
 	server=$!
-	until grep -q mounted "$T/mounted"; do kill -0 $server || exit 77; sleep 0.02; done
+	until grep -qs mounted "$T/mounted"; do kill -0 $server || exit 77; sleep 0.02; done
 fi
 "$@"
 status=$?
