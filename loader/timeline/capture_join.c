@@ -11,13 +11,13 @@
 
 #define CANDIDATES_MAX (4u << 20) /* records that may be in an earlier file: 160 MiB of memory */
 
-/* What is numbered on its own: the kernel's ring, a ring of a segment, the losses. */
+/* What is numbered on its own: the kernel's ring, a ring of a segment, the losses, the capture's end. */
 struct place {
 	uint64_t last;		  /* the greatest number in the files before the present one */
 	uint64_t last_here;	  /* and with it */
 	uint64_t lowest, highest; /* of its candidates */
 };
-enum { PLACE_RING, PLACE_LOSS, PLACE_FIRST_SEGMENT };
+enum { PLACE_RING, PLACE_LOSS, PLACE_END, PLACE_FIRST_SEGMENT };
 
 /* A record that an earlier file may have as well. */
 struct candidate {
@@ -36,6 +36,7 @@ struct capture_join {
 	size_t place_count, place_capacity;
 	struct hash_map place_index;  /* segment << 8 | ring -> place */
 	struct hash_map segments;     /* pid -> segment, as the file at hand has declared it so far */
+	uint64_t *accounts;	      /* of functions, by file */
 	struct candidate *candidates; /* while collecting; afterwards by place, number, file */
 	size_t candidate_count, candidate_capacity;
 	struct chunk_drop **drops; /* by file */
@@ -66,14 +67,18 @@ static int place_of_ring(struct capture_join *join, uint32_t segment, uint8_t ri
 	return err ? err : hash_map_put(&join->place_index, key, *place);
 }
 
-/* The low half that is kept with a scope, made whole by the span that it lies in. 0: unknown. */
+/*
+ * The low half that is kept with a scope, made whole by the span that it lies in. 0: it has none. That is
+ * also what is kept of one position in 2^32, which only its span tells from none.
+ */
 static uint64_t ring_position(const struct ring_span *span, const struct hooked_scope *scope)
 {
 	uint64_t first = span->first / 8;
+	uint64_t position = first + (uint32_t)(scope->position - (uint32_t)first);
 
-	if (!span->last || !scope->position)
+	if (!span->last || (!scope->position && position > span->last / 8))
 		return 0;
-	return first + (uint32_t)(scope->position - (uint32_t)first);
+	return position;
 }
 
 struct origin {
@@ -92,6 +97,16 @@ static int origin_of_manual(struct capture_join *join, const struct manual_event
 	return origin->known ? place_of_ring(join, segment, event->ring, &origin->place) : 0;
 }
 
+/*
+ * What was still running and the accounts are written once, when the capture of a ring is over. A drainer
+ * that is killed at that leaves them to the next, which tells them all again.
+ */
+static void set_origin_of_end(const struct capture_join *join, struct origin *origin)
+{
+	if (join->files[0]->header.capture_kind == CAPTURE_OF_RING)
+		*origin = (struct origin){.place = PLACE_END, .known = true};
+}
+
 /* Where record `i` of the chunk came from. 0 or -ENOMEM. */
 static int find_origin(struct capture_join *join, const struct chunk *chunk, uint32_t i,
 		       struct origin *origin)
@@ -104,6 +119,11 @@ static int find_origin(struct capture_join *join, const struct chunk *chunk, uin
 		origin->place = PLACE_RING;
 		origin->number = ring_position(&chunk->span, record);
 		origin->known = origin->number;
+		if (!origin->known)
+			set_origin_of_end(join, origin);
+		return 0;
+	case CHUNK_FUNCTION_ACCOUNTING:
+		set_origin_of_end(join, origin);
 		return 0;
 	case CHUNK_LOSS:
 		origin->place = PLACE_LOSS;
@@ -137,7 +157,8 @@ static int visit_chunk(struct capture_join *join, uint32_t file, const struct ch
 {
 	if (chunk->type == CHUNK_PROCESS)
 		return note_segments(join, chunk);
-	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL && chunk->type != CHUNK_LOSS)
+	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL && chunk->type != CHUNK_LOSS &&
+	    chunk->type != CHUNK_FUNCTION_ACCOUNTING)
 		return 0;
 	for (uint32_t i = 0; i < chunk->count; i++) {
 		struct origin origin;
@@ -174,7 +195,8 @@ static int collect(struct capture_join *join, uint32_t file, const struct chunk 
 
 	if (number > place->last_here)
 		place->last_here = number;
-	if (!file || (origin->place != PLACE_LOSS && number > place->last))
+	join->accounts[file] += chunk->type == CHUNK_FUNCTION_ACCOUNTING;
+	if (origin->place != PLACE_END && (!file || (origin->place != PLACE_LOSS && number > place->last)))
 		return 0;
 	if (join->candidate_count == CANDIDATES_MAX) {
 		log_error("the captures %s and those before it have more than %u records in common: is one a "
@@ -246,7 +268,7 @@ static int match(struct capture_join *join, uint32_t file, const struct chunk *c
 	const struct place *place = &join->places[origin->place];
 
 	(void)chunk, (void)record;
-	if (origin->number < place->lowest || origin->number > place->highest)
+	if (origin->place == PLACE_END || origin->number < place->lowest || origin->number > place->highest)
 		return 0;
 	for (size_t i = first_behind(join, origin, file); i < join->candidate_count; i++) {
 		struct candidate *candidate = &join->candidates[i];
@@ -258,6 +280,19 @@ static int match(struct capture_join *join, uint32_t file, const struct chunk *c
 	return 0;
 }
 
+/* The end of the capture is told by the file that has most of it, the last of several. */
+static void match_end(struct capture_join *join)
+{
+	size_t chosen = 0;
+
+	for (size_t file = 1; file < join->file_count; file++)
+		if (join->accounts[file] >= join->accounts[chosen])
+			chosen = file;
+	for (size_t i = 0; i < join->candidate_count; i++)
+		if (join->candidates[i].place == PLACE_END)
+			join->candidates[i].repeated = join->candidates[i].file != chosen;
+}
+
 static int match_all(struct capture_join *join)
 {
 	int err = 0;
@@ -265,6 +300,7 @@ static int match_all(struct capture_join *join)
 	if (!join->candidate_count)
 		return 0;
 	qsort(join->candidates, join->candidate_count, sizeof(*join->candidates), by_origin);
+	match_end(join);
 	for (uint32_t file = 0; file + 1 < join->file_count && !err; file++)
 		err = visit_file(join, file, match);
 	return err;
@@ -367,7 +403,8 @@ struct capture_join *capture_join_create(struct chunk_file *const *files, size_t
 		join->file_count = count;
 		join->drops = calloc(count + 1, sizeof(*join->drops));
 		join->drop_counts = calloc(count + 1, sizeof(*join->drop_counts));
-		if (join->drops && join->drop_counts)
+		join->accounts = calloc(count + 1, sizeof(*join->accounts));
+		if (join->drops && join->drop_counts && join->accounts)
 			err = build(join);
 	}
 	if (!err)
@@ -385,6 +422,7 @@ void capture_join_destroy(struct capture_join *join)
 		free(join->drops[i]);
 	free(join->drops);
 	free(join->drop_counts);
+	free(join->accounts);
 	free(join->places);
 	free(join);
 }

@@ -154,27 +154,65 @@ Test(capture_join, the_same_in_all)
 	each_once(told, 500);
 }
 
-/* What lies beside them in no ring is nobody's repeat. */
-Test(capture_join, without_a_position)
+static uint64_t number_of_account(const void *record)
 {
-	static unsigned told[500];
+	return ((const struct function_account *)record)->function;
+}
 
-	for (int file = 0; file < 2; file++) {
-		struct capture_writer *writer = begin_file(file, &of_ring);
-		struct event_output *output = capture_writer_output(writer);
+/*
+ * The capture's end: scopes 50 to 59 were still running. The first drainer was killed when it had written
+ * some of them, or all and some accounts, or it had just finished and was started again for nothing.
+ */
+static void put_end(struct capture_writer *writer, uint64_t scopes, uint32_t accounts)
+{
+	struct event_output *output = capture_writer_output(writer);
 
-		put_scopes(writer, 0, 0, 50, 7);
-		for (uint64_t i = 50; i < 60; i++) {
-			struct hooked_scope scope = scope_of(0, i);
+	for (uint64_t i = 50; i < 50 + scopes; i++) {
+		struct hooked_scope scope = scope_of(0, i);
 
-			scope.position = 0;
-			cr_assert(!output->hooked(output, &scope, 1));
-		}
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		scope.position = 0;
+		scope.flags = SCOPE_FLAG_UNFINISHED;
+		cr_assert(!output->hooked(output, &scope, 1));
 	}
-	cr_assert_eq(tell_all(2, CHUNK_HOOKED, number_of_scope, told, 500), 50);
-	for (size_t i = 0; i < 60; i++)
-		cr_assert_eq(told[i], i < 50 ? 1 : 2);
+	for (uint32_t i = 0; i < accounts; i++) {
+		struct function_accounting terms = {.entries = 60, .completed = 50, .unfinished = 10};
+
+		cr_assert(!capture_writer_function_accounting(writer, i, &terms));
+	}
+}
+
+Test(capture_join, ends)
+{
+	static const struct {
+		uint64_t scopes[3];
+		uint32_t accounts[3];
+	} cases[] = {
+		{{3, 10, 0}, {0, 1, 0}},  {{10, 10, 0}, {1, 1, 0}},  {{10, 4, 0}, {1, 0, 0}},
+		{{1, 2, 10}, {0, 0, 1}},  {{10, 10, 10}, {1, 1, 1}}, {{10, 0, 0}, {1, 0, 0}},
+		{{3, 10, 10}, {0, 0, 0}},
+	};
+	static unsigned told[60], accounts[1];
+	const char *files[] = {paths[0], paths[1], paths[2]};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd;
+
+		for (int file = 0; file < 3; file++) {
+			struct capture_writer *writer = begin_file(file, &of_ring);
+
+			put_scopes(writer, 0, 0, file ? 50 : 20, 7);
+			put_end(writer, cases[i].scopes[file], cases[i].accounts[file]);
+			cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		}
+		tell_all(3, CHUNK_HOOKED, number_of_scope, told, 60);
+		each_once(told, 60);
+		tell_all(3, CHUNK_FUNCTION_ACCOUNTING, number_of_account, accounts, 1);
+		cr_assert_eq(accounts[0], i + 1 < sizeof(cases) / sizeof(cases[0]), "case %zu", i);
+		fd = capture_union(files, 3);
+		cr_assert_geq(fd, 0, "%s", said(&maker));
+		close(fd);
+	}
+	cr_assert_str_empty(said(&maker));
 }
 
 static uint64_t number_of_event(const void *record)
