@@ -13,6 +13,7 @@
 #include "timeline/names.h"
 
 #define TIME_MAX ((uint64_t)INT64_MAX)
+#define SECTOR	 512 /* what a disk writes whole, at the least */
 
 /* Bytes that grow as they must. */
 struct room {
@@ -105,6 +106,43 @@ static bool chunk_follows(const unsigned char *bytes, size_t length)
 		tries--;
 	}
 	return false;
+}
+
+static bool all_zero(const unsigned char *bytes, size_t length)
+{
+	return !length || (!bytes[0] && !memcmp(bytes, bytes + 1, length - 1));
+}
+
+/*
+ * The bytes from `offset` to the end of the file, if all of them are 0, at least `least` of them; else 0.
+ * When the power fails a file may have its new length already and its last bytes not yet: they are read as
+ * zeros.
+ */
+static uint64_t zeros_to_end(const struct chunk_file *file, uint64_t offset, uint64_t least)
+{
+	unsigned char bytes[16384];
+	uint64_t zeros = 0;
+	ssize_t have = 0;
+
+	while (file->seekable && (have = read_some(file, offset + zeros, bytes, sizeof(bytes))) > 0) {
+		if (!all_zero(bytes, (size_t)have))
+			return 0;
+		zeros += (uint64_t)have;
+	}
+	return have < 0 || zeros < least ? 0 : zeros;
+}
+
+/* A chunk of which the end, some sectors, was not written before the power failed. */
+static bool ends_in_zeros(struct chunk_reader *reader, uint32_t padded)
+{
+	uint64_t payload = reader->offset + sizeof(struct chunk_header), zeros;
+
+	if (padded < SECTOR || !all_zero(reader->stored.bytes + padded - SECTOR, SECTOR))
+		return false;
+	zeros = zeros_to_end(reader->file, payload + padded - SECTOR, SECTOR);
+	if (zeros)
+		reader->rest = sizeof(struct chunk_header) + padded - SECTOR + zeros;
+	return zeros;
 }
 
 static int make_room(struct room *room, size_t length)
@@ -337,8 +375,14 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 	reader->rest = (uint64_t)have;
 	if (have < (ssize_t)sizeof(*header))
 		return 0;
-	if (header->magic != CAPTURE_CHUNK_MAGIC)
-		return chunk_damaged(file, reader->offset, "no chunk begins here");
+	if (header->magic != CAPTURE_CHUNK_MAGIC) {
+		uint64_t zeros = zeros_to_end(file, reader->offset, sizeof(*header));
+
+		if (!zeros)
+			return chunk_damaged(file, reader->offset, "no chunk begins here");
+		reader->rest = zeros;
+		return 0;
+	}
 	if (header->length > CAPTURE_CHUNK_MAX)
 		return chunk_damaged(file, reader->offset, "a chunk of an impossible length");
 	padded = chunk_padded(header->length);
@@ -352,9 +396,11 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 		return chunk_follows(reader->stored.bytes, (size_t)have)
 			       ? chunk_damaged(file, reader->offset, "a chunk of a wrong length")
 			       : 0;
-	if (!reader->trusts && !chunk_intact(header, reader->stored.bytes, padded))
-		return chunk_damaged(file, reader->offset, "a checksum does not match");
-	return 1;
+	if (reader->trusts || chunk_intact(header, reader->stored.bytes, padded))
+		return 1;
+	return ends_in_zeros(reader, padded)
+		       ? 0
+		       : chunk_damaged(file, reader->offset, "a checksum does not match");
 }
 
 /* Makes a deflated payload whole. */

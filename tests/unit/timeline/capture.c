@@ -206,6 +206,45 @@ Test(capture, cut_at_every_byte)
 	free(bytes);
 }
 
+/* The end of the file is zeros, from any place on: the power failed before it was written. */
+Test(capture, zeros_at_the_end)
+{
+	enum { MORE = 5000 };
+	size_t length, header, changed, opened = 0;
+	unsigned char *bytes;
+
+	make_all_kinds();
+	make_end(&maker, 0, 3000);
+	bytes = file_read(maker.path, &length);
+	changed = length;
+	header = chunk_at(bytes, length, CHUNK_STRING, 0);
+	bytes = realloc(bytes, length + MORE);
+	memset(bytes + length, 0, MORE);
+	for (size_t from = length; from-- > header;) {
+		struct timeline *timeline;
+
+		if (bytes[from])
+			changed = from;
+		bytes[from] = 0;
+		file_write(maker.path, bytes, length + MORE);
+		timeline = timeline_open(maker.path);
+		if (!timeline) { /* less than a sector of it is missing: nothing tells that from damage */
+			cr_assert_eq(errno, EBADMSG);
+			continue;
+		}
+		cr_assert(timeline->truncated);
+		cr_assert_leq(timeline->truncated_at, changed);
+		cr_assert_eq(timeline->truncated_at + timeline->truncated_rest, length + MORE);
+		opened++;
+		timeline_close(timeline);
+	}
+	cr_assert_gt(opened, 100);
+	bytes[length + MORE - 1] = 1;
+	file_write(maker.path, bytes, length + MORE);
+	cr_assert(!timeline_open(maker.path));
+	free(bytes);
+}
+
 /* Whatever bit is flipped, it does not go unseen. */
 Test(capture, every_bit_counts)
 {
