@@ -90,7 +90,7 @@ struct entries {
 	size_t capacity;
 };
 
-/* Spans are told with their chunks, and what a later version knows is passed over. */
+/* Spans are told with their chunks, and what a later version knows is passed over. 0 or -ENOMEM. */
 static int add_entry(struct entries *entries, const struct index_entry *entry)
 {
 	if (entry->type == CHUNK_SPAN || entry->type >= CHUNK_FOOTER)
@@ -118,9 +118,29 @@ static bool find_footer(const struct chunk_file *file, uint64_t *offset)
 	       sizeof(header) + chunk_padded(header.length) == tail[0];
 }
 
+/*
+ * The entries of an index chunk, from the last to the first. Each must lie before the one that was read
+ * before it, at *below: so there are no more of them than the file has room for chunks, however well they
+ * deflate.
+ */
+static int take_entries(struct entries *entries, const struct chunk *chunk, uint64_t *below)
+{
+	const struct index_entry *items = (const struct index_entry *)chunk->payload;
+	int err = 0;
+
+	for (uint32_t i = chunk->count; i-- > 0 && !err;) {
+		if (items[i].offset >= *below || *below - items[i].offset < sizeof(struct chunk_header))
+			return -EBADMSG;
+		*below = items[i].offset;
+		err = add_entry(entries, &items[i]);
+	}
+	return err;
+}
+
 /* Goes from the last index chunk to the first. The entries come out backwards. */
 static int read_backwards(struct chunk_reader *reader, uint64_t offset, struct entries *entries)
 {
+	uint64_t below = offset;
 	int err = 0;
 
 	while (offset && !err) {
@@ -130,8 +150,7 @@ static int read_backwards(struct chunk_reader *reader, uint64_t offset, struct e
 		if (chunk_reader_any(reader, &chunk) <= 0 || chunk.type != CHUNK_INDEX ||
 		    chunk.previous >= offset)
 			return -EBADMSG;
-		for (uint32_t i = chunk.count; i-- > 0 && !err;)
-			err = add_entry(entries, (const struct index_entry *)chunk.payload + i);
+		err = take_entries(entries, &chunk, &below);
 		offset = chunk.previous;
 	}
 	return err;

@@ -90,7 +90,9 @@ int capture_output_open(struct capture_output *output, const char *path)
 		return err;
 	}
 	base = lseek(fd, 0, SEEK_CUR);
-	output->is_regular = !fstat(fd, &status) && S_ISREG(status.st_mode) && base >= 0;
+	/* Behind `-o - >>FILE` others may write as well, and where this begins is not known. */
+	output->is_regular = !fstat(fd, &status) && S_ISREG(status.st_mode) && base >= 0 &&
+			     !(fcntl(fd, F_GETFL) & O_APPEND);
 	output->base = output->is_regular ? (uint64_t)base : 0;
 	return 0;
 }

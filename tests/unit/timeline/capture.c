@@ -708,6 +708,43 @@ Test(capture, standard_output)
 	close(out);
 }
 
+/* What stood in a file before is not cut off with a chunk that finds no room behind it. */
+Test(capture, appended_without_room)
+{
+	const struct rlimit limit = {200000, RLIM_INFINITY};
+	int out = dup(STDOUT_FILENO), file;
+	struct capture_writer *writer;
+	struct event_output *output;
+	struct stat status;
+	char path[128], name[4096];
+	uint32_t id;
+	int err = 0;
+
+	snprintf(path, sizeof(path), "%s/out", maker.directory);
+	memset(name, 'n', sizeof(name));
+	file = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+	cr_assert(file >= 0 && out >= 0 && !ftruncate(file, 150000));
+	cr_assert_eq(dup2(file, STDOUT_FILENO), STDOUT_FILENO);
+	writer = capture_writer_create("-", 0, NULL);
+	cr_assert_eq(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+	cr_assert(writer);
+	output = capture_writer_output(writer);
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert(!setrlimit(RLIMIT_FSIZE, &limit));
+	for (int i = 0; i < 100 && !err; i++) {
+		memcpy(name, &i, sizeof(i));
+		err = output->string(output, name, sizeof(name), &id);
+		if (!err)
+			err = capture_writer_flush(writer);
+	}
+	cr_assert_eq(err, -EFBIG);
+	capture_writer_finish(writer, 0, 0, 0);
+	cr_assert(!fstat(file, &status));
+	cr_assert_geq(status.st_size, 150000);
+	close(file);
+	close(out);
+}
+
 Test(capture, cannot_be_created)
 {
 	char older[128], path[160];

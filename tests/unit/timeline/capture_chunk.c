@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -408,6 +409,62 @@ Test(capture_chunk, forged_index)
 	}
 	free(copy);
 	free(bytes);
+}
+
+/* An index chunk of as many entries as it can hold, all of one chunk, deflated. Returns what it is long. */
+static size_t put_bomb(unsigned char *to, uint64_t previous)
+{
+	enum { ENTRIES = (CAPTURE_CHUNK_MAX - sizeof(struct index_head)) / sizeof(struct index_entry) };
+	uint32_t whole = sizeof(struct index_head) + ENTRIES * sizeof(struct index_entry);
+	unsigned char *payload = calloc(1, whole);
+	struct chunk_header header = {
+		.magic = CAPTURE_CHUNK_MAGIC, .type = CHUNK_INDEX, .flags = CHUNK_DEFLATED};
+	const struct index_head head = {previous, ENTRIES};
+	uLongf size = 16384;
+
+	memcpy(payload, &head, sizeof(head));
+	for (size_t i = 0; i < ENTRIES; i++)
+		((struct index_entry *)(payload + sizeof(head)))[i].type = CHUNK_ANCHOR;
+	memcpy(to + sizeof(header), &whole, sizeof(whole));
+	cr_assert_eq(compress2(to + sizeof(header) + sizeof(whole), &size, payload, whole, 9), Z_OK);
+	header.length = (uint32_t)(size + sizeof(whole));
+	memcpy(to, &header, sizeof(header));
+	chunk_sign(to, 0);
+	free(payload);
+	return sizeof(header) + chunk_padded(header.length);
+}
+
+/* A file of some hundred kB whose index would take 400 MiB. */
+Test(capture_chunk, index_that_swells)
+{
+	enum { BOMBS = 400 };
+	const struct rlimit room = {256 << 20, 256 << 20};
+	size_t length, footer, have, count;
+	unsigned char *bytes, *copy;
+	uint64_t previous = 0;
+
+	make_many(100);
+	make_end(&maker, 0, 3000);
+	bytes = file_read(maker.path, &length);
+	footer = chunk_at(bytes, length, CHUNK_FOOTER, 0);
+	copy = calloc(1, length + BOMBS * 16384);
+	memcpy(copy, bytes, footer);
+	have = footer;
+	for (int i = 0; i < BOMBS; i++) {
+		size_t at = have;
+
+		have += put_bomb(copy + have, previous);
+		previous = at;
+	}
+	memcpy(copy + have, bytes + footer, length - footer);
+	memcpy(copy + have + sizeof(struct chunk_header) + offsetof(struct footer_payload, index_offset),
+	       &previous, sizeof(previous));
+	chunk_sign(copy, have);
+	file_write(maker.path, copy, have + length - footer);
+	free(copy);
+	free(bytes);
+	cr_assert(!setrlimit(RLIMIT_AS, &room));
+	free(read_index(&count));
 }
 
 /* ---- places ---- */
