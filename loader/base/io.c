@@ -93,7 +93,7 @@ const char *io_temporary_directory(void)
 {
 	const char *directory = getenv("TMPDIR");
 
-	return directory && *directory ? directory : "/tmp";
+	return directory && *directory ? directory : "/var/tmp"; /* /tmp may be memory */
 }
 
 int io_open_unnamed(void)

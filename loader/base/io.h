@@ -24,7 +24,7 @@ int io_write_all(int fd, const void *bytes, size_t length);
  */
 int io_read_file(const char *path, char **text, size_t *length);
 
-/* A file without a name, to be written and read back, in $TMPDIR or /tmp; gone with its descriptor. It, or
+/* A file without a name, to be written and read back, in $TMPDIR or /var/tmp; gone with its descriptor. It, or
  * -errno. */
 int io_open_unnamed(void);
 

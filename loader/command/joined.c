@@ -3,13 +3,18 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/log.h"
+#include "timeline/accounting.h"
 #include "timeline/capture_union.h"
 
 /* The fd stays open until we end: it is the only way to the file. */
 struct timeline *joined_open(char *const *paths, size_t count)
 {
-	int fd = capture_union((const char *const *)paths, count);
+	char *missing;
+	int fd = capture_union((const char *const *)paths, count, &missing);
+	struct timeline *timeline;
 	char path[32];
 
 	if (fd < 0) {
@@ -17,5 +22,11 @@ struct timeline *joined_open(char *const *paths, size_t count)
 		return NULL;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return timeline_open(path);
+	timeline = timeline_open(path);
+	if (missing && timeline)
+		accounting_fail(&timeline->accounting, "%s", missing);
+	if (missing)
+		log_warning("%s", missing);
+	free(missing);
+	return timeline;
 }

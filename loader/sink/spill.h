@@ -2,7 +2,7 @@
 /*
  * A file without a name in which output waits for its turn. Purpose: sorted output of a capture of any size
  * in bounded memory. Owner: one sink. Invariant: what is in it comes out by stream, in the order in which it
- * went in. It lies in $TMPDIR or /tmp, and is gone with its process.
+ * went in. It lies in $TMPDIR or /var/tmp, and is gone with its process.
  */
 #ifndef SCOPETRACE_SINK_SPILL_H
 #define SCOPETRACE_SINK_SPILL_H

@@ -29,6 +29,7 @@ struct chunk_reader {
 	bool whole;
 	bool trusts;	       /* checksums were right when the file was read before */
 	struct ring_span span; /* of the next chunk of hooked scopes */
+	struct ring_span read; /* from the first to the last that was told; last 0: none was */
 	const struct chunk_drop *drops;
 	size_t drop_count;
 	struct room stored;   /* payload and padding as they are in the file */
@@ -359,6 +360,11 @@ uint64_t chunk_reader_rest(const struct chunk_reader *reader)
 	return reader->rest;
 }
 
+struct ring_span chunk_reader_span(const struct chunk_reader *reader)
+{
+	return reader->read;
+}
+
 /* ---- chunks ---- */
 
 /* Reads the chunk at reader->offset as it is in the file. 1, 0 (the file ends) or -errno (said). */
@@ -531,6 +537,10 @@ static void settle_span(struct chunk_reader *reader, struct chunk *chunk)
 {
 	if (chunk->type == CHUNK_SPAN) {
 		memcpy(&reader->span, chunk->payload, sizeof(reader->span));
+		if (!reader->read.last)
+			reader->read.first = reader->span.first;
+		if (reader->span.last > reader->read.last)
+			reader->read.last = reader->span.last;
 	} else if (chunk->type == CHUNK_HOOKED) {
 		chunk->span = reader->span;
 		reader->span = (struct ring_span){0};

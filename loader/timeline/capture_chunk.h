@@ -82,6 +82,9 @@ bool chunk_reader_whole(const struct chunk_reader *reader);
 uint64_t chunk_reader_end(const struct chunk_reader *reader);
 uint64_t chunk_reader_rest(const struct chunk_reader *reader);
 
+/* From where to where in the kernel's ring the file goes, as far as it was read. last 0: it does not say. */
+struct ring_span chunk_reader_span(const struct chunk_reader *reader);
+
 /* Says that the chunk at `offset` does not hold what its type says; returns -EBADMSG. */
 int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what);
 

@@ -2,12 +2,13 @@
 #include "timeline/capture_union.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "timeline/capture_chunk.h"
@@ -24,6 +25,9 @@ struct joining {
 	size_t string_count, string_capacity;
 	uint32_t functions; /* declared so far */
 	struct footer_payload footer;
+	uint64_t position; /* in the kernel's ring, to which the files before the one at hand go */
+	size_t cut;	   /* files that were cut short */
+	char *missing;	   /* the first of what none of them has */
 };
 
 /* ---- records, with their names as ours ---------------------------------------------------------------- */
@@ -161,6 +165,30 @@ static int take_chunk(struct joining *j, const struct chunk *chunk)
 	return err;
 }
 
+/* Each drainer begins where the last had given the ring back, which is never behind what is in its file. */
+static int compare_ends(struct joining *j, size_t index, const struct chunk_reader *reader)
+{
+	const struct ring_span span = chunk_reader_span(reader);
+	const char *path = j->files[index]->path;
+	bool is_cut = !chunk_reader_whole(reader);
+	int length = 0;
+
+	j->cut += is_cut;
+	if (!j->missing && span.last && j->position && span.first > j->position)
+		length = asprintf(&j->missing,
+				  "between %s and the file before it %" PRIu64
+				  " bytes of the kernel's ring are in no file",
+				  path, span.first - j->position);
+	else if (!j->missing && is_cut && index + 1 == j->count)
+		length = asprintf(&j->missing,
+				  "%s, the last of the files, was cut short after byte %" PRIu64
+				  ": what came later is missing",
+				  path, chunk_reader_end(reader));
+	if (span.last > j->position)
+		j->position = span.last;
+	return length < 0 ? -ENOMEM : 0;
+}
+
 static int copy_file(struct joining *j, size_t index)
 {
 	struct chunk_reader *reader = chunk_reader_create(j->files[index]);
@@ -179,6 +207,8 @@ static int copy_file(struct joining *j, size_t index)
 		if (err == -EBADMSG)
 			chunk_damaged(j->files[index], chunk.offset, "a name that is not in the file");
 	}
+	if (!err && !more)
+		err = compare_ends(j, index, reader);
 	chunk_reader_destroy(reader);
 	return err ? err : more;
 }
@@ -219,7 +249,6 @@ static int copy_all(struct joining *j)
 	return err;
 }
 
-/* Into `path`, which is not there yet. */
 static int write_whole(struct joining *j, const char *path)
 {
 	const struct header_payload *header = &j->files[0]->header;
@@ -240,31 +269,26 @@ static int write_whole(struct joining *j, const char *path)
 	return err ? err : finished;
 }
 
-/* In a directory of its own, so that the name is nobody else's; neither stays. */
+/* The writer opens it by the name that the kernel has for it, so that nothing is left if we are killed. */
 static int write_unnamed(struct joining *j)
 {
-	const char *place = getenv("TMPDIR");
-	char dir[4096], path[4096 + 16];
-	int err, fd = -1;
+	char path[32];
+	int fd = io_open_unnamed(), err;
 
-	snprintf(dir, sizeof(dir), "%s/scopetrace-join.XXXXXX", place && *place ? place : "/var/tmp");
-	if (!mkdtemp(dir)) {
-		log_error("cannot make a directory for the joined capture, %s: %s; set TMPDIR", dir,
-			  strerror(errno));
-		return -errno;
+	if (fd < 0) {
+		log_error("cannot make a temporary file for the joined capture in %s: %s; set TMPDIR",
+			  io_temporary_directory(), strerror(-fd));
+		return fd;
 	}
-	snprintf(path, sizeof(path), "%s/whole.scope", dir);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	err = write_whole(j, path);
-	if (!err) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		err = fd < 0 ? -errno : 0;
-	}
-	unlink(path);
-	rmdir(dir);
-	return err ? err : fd;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
 }
 
-int capture_union(const char *const *paths, size_t count)
+int capture_union(const char *const *paths, size_t count, char **missing)
 {
 	struct joining j = {.count = count};
 	int fd = -ENOMEM;
@@ -274,6 +298,12 @@ int capture_union(const char *const *paths, size_t count)
 		fd = open_files(&j, paths);
 	if (!fd)
 		fd = write_unnamed(&j);
+	if (fd >= 0 && j.cut)
+		log_info("%zu of the %zu files were cut short; the next of each goes on where it ends", j.cut,
+			 count);
+	*missing = fd >= 0 ? j.missing : NULL;
+	if (fd < 0)
+		free(j.missing);
 	capture_join_destroy(j.join);
 	for (size_t i = 0; j.files && i < count; i++)
 		if (j.files[i])

@@ -44,6 +44,7 @@ struct capture_writer {
 	size_t in_file_capacity;
 	struct ring_span span;	     /* of the hooked scopes that come */
 	struct ring_span batch_span; /* of those in the batch; last 0: unknown */
+	uint64_t told;		     /* spans in the file reach to here */
 	uint64_t index_offset;	     /* of the last index chunk */
 };
 
@@ -168,16 +169,33 @@ static int note_chunk(struct capture_writer *writer, enum chunk_type type, uint6
 	return index->length >= BATCH_FULL ? write_chunk(writer, CHUNK_INDEX) : 0;
 }
 
+static int append_span(struct capture_writer *writer, struct ring_span span)
+{
+	writer->told = span.last;
+	append(writer, CHUNK_SPAN, &span, sizeof(span));
+	return write_chunk(writer, CHUNK_SPAN);
+}
+
 /* From where the scopes came is told before them. */
 static int write_span(struct capture_writer *writer)
 {
 	struct ring_span span = writer->batch_span;
 
 	writer->batch_span.last = 0;
-	if (!span.last)
-		return 0;
-	append(writer, CHUNK_SPAN, &span, sizeof(span));
-	return write_chunk(writer, CHUNK_SPAN);
+	return span.last ? append_span(writer, span) : 0;
+}
+
+/* Drains that gave no scope, as the last of a file: who joins it to the next must not think that it lacks
+ * any. */
+static void write_last_span(struct capture_writer *writer)
+{
+	struct ring_span span = writer->span;
+
+	if (writer->error || span.last <= writer->told)
+		return;
+	if (span.first < writer->told)
+		span.first = writer->told;
+	append_span(writer, span);
 }
 
 static int write_chunk(struct capture_writer *writer, enum chunk_type type)
@@ -214,6 +232,7 @@ int capture_writer_flush(struct capture_writer *writer)
 		if (writer->batches[type].length)
 			write_chunk(writer, type);
 	}
+	write_last_span(writer);
 	return writer->error;
 }
 

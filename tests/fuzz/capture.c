@@ -13,6 +13,7 @@
 
 #include "timeline/capture_index.h"
 #include "timeline/capture_join.h"
+#include "timeline/capture_union.h"
 #include "timeline/timeline.h"
 
 enum { AS_IT_IS = 1, DEFLATED = 2, LATER_MINOR = 4 };
@@ -161,7 +162,41 @@ static void check_join(const char *path)
 	chunk_file_close(files[1]);
 }
 
-static void write_file(int descriptor, const uint8_t *data, size_t size)
+/* The same two as one file, which is then read as any other. */
+static void check_union(const char *path, const struct file *file)
+{
+	static int second = -1;
+	struct header_payload header;
+	struct chunk_header chunk;
+	char other[64], *missing;
+	int fd;
+
+	if (second < 0)
+		second = memfd_create("second", MFD_CLOEXEC);
+	if (second < 0)
+		exit(2);
+	if (file->length < sizeof(chunk) + sizeof(header))
+		return;
+	memcpy(&chunk, file->bytes, sizeof(chunk));
+	if (chunk.length < CAPTURE_HEADER_FIRST || chunk.length > file->length - sizeof(chunk))
+		return;
+	file->bytes[sizeof(chunk) + offsetof(struct header_payload, monotonic_ns)] ^= 1;
+	chunk.crc = chunk_crc(&chunk, file->bytes + sizeof(chunk));
+	memcpy(file->bytes, &chunk, sizeof(chunk));
+	if (ftruncate(second, 0) != 0 ||
+	    pwrite(second, file->bytes, file->length, 0) != (ssize_t)file->length)
+		exit(2);
+	snprintf(other, sizeof(other), "/proc/self/fd/%d", second);
+	fd = capture_union((const char *[]){path, other}, 2, &missing);
+	if (fd < 0)
+		return;
+	free(missing);
+	snprintf(other, sizeof(other), "/proc/self/fd/%d", fd);
+	check_timeline(timeline_open(other));
+	close(fd);
+}
+
+static struct file write_file(int descriptor, const uint8_t *data, size_t size)
 {
 	int how = size ? data[size - 1] & 7 : AS_IT_IS;
 	/* zlib's worst case is a little more than what it is given, for each chunk. */
@@ -180,24 +215,27 @@ static void write_file(int descriptor, const uint8_t *data, size_t size)
 	if (ftruncate(descriptor, 0) != 0 ||
 	    pwrite(descriptor, file.bytes, file.length, 0) != (ssize_t)file.length)
 		exit(2);
-	free(file.bytes);
+	return file;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int descriptor = -1;
+	struct file file;
 	char path[64];
 
 	if (descriptor < 0)
 		descriptor = memfd_create("capture", MFD_CLOEXEC);
 	if (descriptor < 0)
 		exit(2);
-	write_file(descriptor, data, size);
+	file = write_file(descriptor, data, size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
 	check_timeline(timeline_open(path));
 	/* The same file read in small regions. */
 	check_timeline(timeline_open_with(path, 1 + size % 7));
 	check_join(path);
+	check_union(path, &file);
+	free(file.bytes);
 	return 0;
 }

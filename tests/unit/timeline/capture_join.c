@@ -193,6 +193,7 @@ Test(capture_join, ends)
 	};
 	static unsigned told[60], accounts[1];
 	const char *files[] = {paths[0], paths[1], paths[2]};
+	char *missing;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int fd;
@@ -208,7 +209,7 @@ Test(capture_join, ends)
 		each_once(told, 60);
 		tell_all(3, CHUNK_FUNCTION_ACCOUNTING, number_of_account, accounts, 1);
 		cr_assert_eq(accounts[0], i + 1 < sizeof(cases) / sizeof(cases[0]), "case %zu", i);
-		fd = capture_union(files, 3);
+		fd = capture_union(files, 3, &missing);
 		cr_assert_geq(fd, 0, "%s", said(&maker));
 		close(fd);
 	}
@@ -340,7 +341,7 @@ Test(capture_join, as_one_file)
 {
 	const char *files[] = {paths[2], paths[0], paths[1]};
 	struct timeline *timeline;
-	char path[64];
+	char path[64], *missing;
 	int fd;
 
 	for (int file = 0; file < 3; file++) {
@@ -356,7 +357,7 @@ Test(capture_join, as_one_file)
 		put_scopes(writer, 0, (uint64_t)file * 100, (uint64_t)file * 100 + 150, 11);
 		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
 	}
-	fd = capture_union(files, 3);
+	fd = capture_union(files, 3, &missing);
 	cr_assert_geq(fd, 0, "%s", said(&maker));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	timeline = timeline_open(path);
@@ -368,12 +369,80 @@ Test(capture_join, as_one_file)
 	close(fd);
 }
 
+/* A file with scopes `first` to `last`; `threads` records of threads stand behind them in the ring. */
+static void put_part(int file, uint64_t first, uint64_t last, uint64_t threads)
+{
+	struct capture_writer *writer = begin_file(file, &of_ring);
+	struct event_output *output = capture_writer_output(writer);
+	struct thread_info thread = {.pid = PID, .tid = 1};
+
+	put_scopes(writer, 0, first, last, last - first);
+	cr_assert(!capture_writer_flush(writer));
+	for (uint64_t i = last; i < last + threads; i++) {
+		output->span(output, i * RECORD, (i + 1) * RECORD);
+		cr_assert(!output->thread(output, &thread));
+		cr_assert(!capture_writer_flush(writer));
+	}
+	cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+}
+
+static void cut_behind(int file, uint32_t type, size_t more)
+{
+	size_t length, at;
+	unsigned char *bytes = file_read(paths[file], &length);
+	struct chunk_header header;
+
+	at = chunk_at(bytes, length, type, 0);
+	memcpy(&header, bytes + at, sizeof(header));
+	file_write(paths[file], bytes, at + sizeof(header) + chunk_padded(header.length) + more);
+	free(bytes);
+}
+
+/* NULL, or what is missing in the three files together; to be freed. */
+static char *missing_of_three(void)
+{
+	const char *files[] = {paths[1], paths[0], paths[2]};
+	char *missing;
+	int fd = capture_union(files, 3, &missing);
+
+	cr_assert_geq(fd, 0, "%s", said(&maker));
+	close(fd);
+	return missing;
+}
+
+/* What none of the files has is told: a drainer's file was cut after it had given the ring back. */
+Test(capture_join, holes)
+{
+	char *missing;
+
+	put_part(0, 0, 100, 0);
+	put_part(1, 100, 150, 7);
+	put_part(2, 157, 300, 0);
+	missing = missing_of_three();
+	cr_assert_null(missing, "%s", missing);
+	cr_assert_str_empty(said(&maker));
+	/* One that was killed: the next has what it lacks. */
+	cut_behind(0, CHUNK_HOOKED, 20);
+	cr_assert_null(missing_of_three());
+	cr_assert(strstr(said(&maker), "1 of the 3 files were cut short"));
+	cut_behind(2, CHUNK_HOOKED, 0);
+	missing = missing_of_three();
+	cr_assert(missing && strstr(missing, "2.scope, the last of the files, was cut short"), "%s", missing);
+	free(missing);
+	put_part(1, 100, 150, 6);
+	put_part(2, 157, 300, 0);
+	missing = missing_of_three();
+	cr_assert(missing && strstr(missing, "2.scope") && strstr(missing, " 64 bytes"), "%s", missing);
+	free(missing);
+}
+
 /* Strings that reach beyond their chunk, by so little that only the zeros behind them do. */
 Test(capture_join, as_one_file_forged)
 {
 	const char *files[] = {paths[0], paths[1]};
 	unsigned char *bytes;
 	size_t length, at;
+	char *missing;
 	uint32_t id;
 
 	for (int file = 0; file < 2; file++) {
@@ -396,7 +465,7 @@ Test(capture_join, as_one_file_forged)
 			memcpy(bytes + at + 24, &size, sizeof(size));
 			chunk_sign(bytes, at);
 			file_write(paths[1], bytes, length);
-			cr_assert_eq(capture_union(files, 2), -EBADMSG);
+			cr_assert_eq(capture_union(files, 2, &missing), -EBADMSG);
 			cr_assert(strstr(said(&maker), "damaged"));
 		}
 	}
