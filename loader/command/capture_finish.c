@@ -20,6 +20,17 @@ static void keep_first(int *err, int later)
 		*err = later;
 }
 
+static void say_lost_threads(const struct relay *relay)
+{
+	uint64_t lost = relay ? relay_lost_threads(relay) : 0;
+
+	if (lost)
+		log_warning(
+			"%llu starts, ends or renames of threads came while nothing could be written, and were "
+			"discarded: their lanes may lack names",
+			(unsigned long long)lost);
+}
+
 /*
  * Ends both streams at the same moment, manual scopes first, as closing the probes takes tens of
  * milliseconds: until then the kernel's ring is drained. Then takes what remains, now without a thread that
@@ -39,6 +50,8 @@ static int end_sources(struct capture *c, uint64_t *end_ns)
 	if (c->calls.relay)
 		keep_first(&err, relay_settle(c->calls.relay));
 	keep_first(&err, relay_settle(c->events.relay));
+	say_lost_threads(c->calls.relay);
+	say_lost_threads(c->events.relay);
 	if (c->segments.source)
 		keep_first(&err, capture_close_segment(c));
 	if (c->hooked)

@@ -32,11 +32,12 @@ enum note_kind {
 };
 
 #define WORD	      sizeof(uint64_t)
-#define NOTES_WORDS   4096u /* of one record, or one longer note */
-#define LOSSES_ONCE   64u   /* in one record */
-#define RINGS	      256u  /* manual_event.ring has 8 bits */
-#define TRANSLATED    256u  /* events at a time */
-#define WORDS_PER_TAG 16u   /* so short no batch is, but a few in a row */
+#define NOTES_WORDS   4096u		   /* of one record, or one longer note */
+#define NOTES_MOST    ((64u << 20) / WORD) /* of all that wait for room, before threads are discarded */
+#define LOSSES_ONCE   64u		   /* in one record */
+#define RINGS	      256u		   /* manual_event.ring has 8 bits */
+#define TRANSLATED    256u		   /* events at a time */
+#define WORDS_PER_TAG 16u		   /* so short no batch is, but a few in a row */
 
 static_assert(2 * (CAPTURE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_WORDS) <=
 		      RELAY_BYTES_LEAST / WORD,
@@ -60,7 +61,7 @@ struct relay {
 	uint64_t refused;	      /* writes that found no room */
 	uint64_t *lost_calls;	      /* by function */
 	size_t function_count;
-	uint64_t lost_events;
+	uint64_t lost_events, lost_threads;
 
 	/* The write side's. */
 	uint32_t *ids; /* by the drain side's: the sink's */
@@ -391,7 +392,14 @@ static int output_manual(struct event_output *output, const struct manual_event 
 
 static int output_thread(struct event_output *output, const struct thread_info *thread)
 {
-	return keep_note(of(output), NOTE_THREAD, thread, sizeof(*thread));
+	struct relay *relay = of(output);
+
+	/* Threads come and go as long as nothing is written. */
+	if (relay->note_count - relay->noted >= NOTES_MOST) {
+		relay->lost_threads++;
+		return 0;
+	}
+	return keep_note(relay, NOTE_THREAD, thread, sizeof(*thread));
 }
 
 static int output_anchor(struct event_output *output, const struct clock_anchor *anchor)
@@ -439,6 +447,11 @@ uint64_t relay_lost_calls(const struct relay *relay, uint32_t function)
 uint64_t relay_lost_events(const struct relay *relay)
 {
 	return relay->lost_events;
+}
+
+uint64_t relay_lost_threads(const struct relay *relay)
+{
+	return relay->lost_threads;
 }
 
 /* ---- the write side ----------------------------------------------------------------------------------- */

@@ -7,8 +7,8 @@
  *
  * Invariants: scopes and events are handed off in batches, each a record; a batch that finds no room is
  * discarded, counted by function or in all, and told as a loss. Everything else (strings, threads, anchors,
- * processes, losses) is kept until there is room, and goes before the next batch: it is never discarded, and
- * what a batch names stands before it.
+ * processes, losses) is kept until there is room, and goes before the next batch, and what a batch names
+ * stands before it. Of these only records of threads are discarded, where 64 MiB of them wait, and counted.
  */
 #ifndef SCOPETRACE_COMMAND_RELAY_H
 #define SCOPETRACE_COMMAND_RELAY_H
@@ -54,6 +54,7 @@ void relay_end(struct relay *relay);
  * completed, unwound or instant; manual events in all. */
 uint64_t relay_lost_calls(const struct relay *relay, uint32_t function);
 uint64_t relay_lost_events(const struct relay *relay);
+uint64_t relay_lost_threads(const struct relay *relay); /* records of them: a name or an end is missing */
 
 /* ---- the write side ---- */
 

@@ -19,6 +19,7 @@
 #define CLOCKS	     4u	   /* enum clock_id is smaller */
 #define OPEN_MOST    1024u /* of a thread: the oldest one goes, as its stop has been lost */
 #define ANCHORS_KEPT 2u	   /* of each clock, from before the window: they say how fast it ran */
+#define THREADS_MOST 65536u /* that are known from before the window */
 
 enum item_kind { ITEM_HOOKED, ITEM_MANUAL, ITEM_LOSS, ITEM_THREAD, ITEM_ANCHOR, ITEM_PROCESS, ITEM_KINDS };
 
@@ -44,6 +45,7 @@ struct block {
 
 /* What a thread was told to be before the window. */
 struct known_thread {
+	uint32_t pid, tid;
 	struct thread_info seen, named; /* change 0: it was not */
 	struct thread_info given;	/* the name that it gave itself */
 	struct manual_event *open;	/* starts of scopes that were still open */
@@ -74,6 +76,7 @@ struct flight {
 	size_t process_count, process_capacity;
 	struct known_thread *threads;
 	size_t thread_count, thread_capacity;
+	size_t threads_checked;	      /* more than these are looked through: most of them may have ended */
 	struct hash_map thread_index; /* pid << 32 | tid -> threads */
 	struct clock_anchor anchors[CLOCKS][ANCHORS_KEPT];
 	uint64_t anchor_counts[CLOCKS];
@@ -94,18 +97,61 @@ static void count_expired(struct flight *flight, const struct hooked_scope *scop
 	flight->expired_calls[scope->function] += !(scope->flags & SCOPE_FLAG_UNFINISHED);
 }
 
+static uint64_t thread_key(uint32_t pid, uint32_t tid)
+{
+	return (uint64_t)pid << 32 | tid;
+}
+
+static bool has_ended(const struct known_thread *known)
+{
+	return !known->seen.change && !known->named.change && !known->given.change && !known->open_count;
+}
+
+/* Forgets those that have ended, and of those known for longest `more` that have nothing open. */
+static void forget_threads(struct flight *flight, size_t more)
+{
+	size_t kept = 0;
+
+	hash_map_clear(&flight->thread_index);
+	for (size_t i = 0; i < flight->thread_count; i++) {
+		struct known_thread *known = &flight->threads[i];
+
+		if (has_ended(known) || (i < more && !known->open_count)) {
+			free(known->open);
+			continue;
+		}
+		flight->threads[kept] = *known;
+		/* Without memory for this one its name is missing, no more. */
+		hash_map_put(&flight->thread_index, thread_key(known->pid, known->tid), (uint32_t)kept++);
+	}
+	flight->thread_count = kept;
+}
+
+/* What is known stays within its bound, and the work of it in proportion to what comes. */
+static void limit_threads(struct flight *flight)
+{
+	if (flight->thread_count < flight->threads_checked)
+		return;
+	forget_threads(flight, 0);
+	if (flight->thread_count >= THREADS_MOST)
+		forget_threads(flight, THREADS_MOST / 2);
+	flight->threads_checked = 2 * flight->thread_count + 1024;
+	if (flight->threads_checked > THREADS_MOST)
+		flight->threads_checked = THREADS_MOST;
+}
+
 /* NULL without memory: then a name is missing, no more. */
 static struct known_thread *know_thread(struct flight *flight, uint32_t pid, uint32_t tid)
 {
-	uint64_t key = (uint64_t)pid << 32 | tid;
 	uint32_t index;
 
-	if (hash_map_get(&flight->thread_index, key, &index))
+	if (hash_map_get(&flight->thread_index, thread_key(pid, tid), &index))
 		return &flight->threads[index];
+	limit_threads(flight);
 	if (vec_grow(&flight->threads, &flight->thread_capacity, flight->thread_count) ||
-	    hash_map_put(&flight->thread_index, key, (uint32_t)flight->thread_count))
+	    hash_map_put(&flight->thread_index, thread_key(pid, tid), (uint32_t)flight->thread_count))
 		return NULL;
-	flight->threads[flight->thread_count] = (struct known_thread){0};
+	flight->threads[flight->thread_count] = (struct known_thread){.pid = pid, .tid = tid};
 	return &flight->threads[flight->thread_count++];
 }
 
@@ -689,6 +735,11 @@ uint64_t flight_shortest_ns(const struct flight *flight)
 size_t flight_bytes(const struct flight *flight)
 {
 	return flight->bytes;
+}
+
+size_t flight_known_threads(const struct flight *flight)
+{
+	return flight->thread_count;
 }
 
 void flight_set_clock(struct flight *flight, uint64_t (*now)(void))

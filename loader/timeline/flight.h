@@ -6,9 +6,9 @@
  *
  * Invariants: what is let go of is counted, so that an account stays exact: scopes of each function, manual
  * events in all. They go in the order in which they came. Names, functions, what processes and threads are
- * called and the starts of manual scopes that are still open outlive the window; of the clock's anchors the
- * last before it are kept. The memory of everything
- * else has a bound; where it is reached the window becomes shorter, which is told.
+ * called (65,536 of them at most) and the starts of manual scopes that are still open outlive the window; of
+ * the clock's anchors the last before it are kept. The memory of everything else has a bound; where it is
+ * reached the window becomes shorter, which is told.
  */
 #ifndef SCOPETRACE_TIMELINE_FLIGHT_H
 #define SCOPETRACE_TIMELINE_FLIGHT_H
@@ -68,7 +68,10 @@ uint64_t flight_expired_events(const struct flight *flight);
 /* How short the window has been for want of memory; 0: never shorter than asked for. */
 uint64_t flight_shortest_ns(const struct flight *flight);
 
-/* Bytes in use, of those that are bounded. */
+/* Bytes in use, of those that are bounded by what flight_create() was told. */
 size_t flight_bytes(const struct flight *flight);
+
+/* Threads that are known from before the window. */
+size_t flight_known_threads(const struct flight *flight);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/io.h"
 #include "command/relay.h"
@@ -481,6 +482,32 @@ Test(relay, strings_that_do_not_fit_at_once)
 	}
 	cr_assert_eq(relay_settle(relay), 0);
 	free(long_name);
+	relay_destroy(relay);
+}
+
+/* A sink that takes nothing, and millions of threads that come and go: memory has a bound, and it is counted.
+ */
+Test(relay, threads_have_a_bound)
+{
+	enum { THREADS = 3000000 };
+	struct relay *relay = make(SMALLEST);
+	struct event_output *output = relay_output(relay);
+	struct rlimit room = {0};
+	size_t behind;
+
+	relay_start(relay);
+	cr_assert(!getrlimit(RLIMIT_AS, &room));
+	room.rlim_cur = 512 << 20;
+	cr_assert(!setrlimit(RLIMIT_AS, &room));
+	for (uint32_t i = 0; i < THREADS; i++) {
+		struct thread_info thread = {.pid = 1, .tid = i, .change = THREAD_SEEN};
+
+		cr_assert(!output->thread(output, &thread));
+	}
+	cr_assert_gt(relay_lost_threads(relay), THREADS / 4);
+	behind = sink.thread_count;
+	cr_assert(!relay_settle(relay));
+	cr_assert_eq(sink.thread_count - behind + relay_lost_threads(relay), THREADS);
 	relay_destroy(relay);
 }
 

@@ -291,6 +291,42 @@ Test(flight, memory_has_a_bound)
 	timeline_close(timeline);
 }
 
+static void put_thread(uint32_t tid, enum thread_change change)
+{
+	struct thread_info thread = {.pid = PID, .tid = tid, .change = (uint32_t)change, .time_ns = clock_ns};
+
+	cr_assert(!output->string(output, "worker", 6, &thread.name));
+	cr_assert(!output->thread(output, &thread));
+}
+
+/* Threads that come and go, and those that come and whose end nobody tells, are forgotten; one that is at
+ * something is not. */
+Test(flight, threads_have_a_bound)
+{
+	enum { THREADS = 300000, MOST = 65536 };
+	struct timeline *timeline;
+
+	put_process(CLOCK_ID_MONOTONIC, 0);
+	put_event(MANUAL_START, clock_ns, 1, "long");
+	put_thread(TID, THREAD_NAMED);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		clock_ns += 10;
+		put_thread(1000 + i, THREAD_NAMED);
+		put_thread(1000 + i, THREAD_EXITED);
+		cr_assert_lt(flight_known_threads(flight), 8192);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		clock_ns += 10;
+		put_thread(1000000 + i, THREAD_NAMED);
+		cr_assert_leq(flight_known_threads(flight), MOST);
+	}
+	put_event(MANUAL_STOP, clock_ns, 1, NULL);
+	put_call(clock_ns, clock_ns + 100, 0);
+	timeline = written(clock_ns - 100, 1, 2);
+	cr_assert_str_eq(timeline->names[lane_of(timeline, PID, TID, 0)->name], "worker");
+	timeline_close(timeline);
+}
+
 Test(flight, without_want_of_memory_it_is_not_shorter)
 {
 	for (uint64_t i = 0; i < 1000; i++)
