@@ -29,7 +29,7 @@ struct open_call {
 	uint64_t scope_id;
 	uint64_t ticks;
 	uint32_t pid, tid;
-	uint32_t watched;
+	uint32_t name;
 };
 
 struct open_list {
@@ -110,25 +110,26 @@ static bool ticks_to_ns(const struct trigger *trigger, uint64_t ticks, uint64_t 
 	return true;
 }
 
-static void judge_ticks(struct trigger *trigger, uint32_t watched, uint64_t start, uint64_t stop,
+/* Several may watch one name, for different lengths. */
+static void judge_ticks(struct trigger *trigger, uint32_t name, uint64_t start, uint64_t stop,
 			const struct manual_event *event)
 {
 	uint64_t ns;
 
-	if (stop >= start && ticks_to_ns(trigger, stop - start, &ns))
-		judge(trigger, watched, ns, event->pid, event->tid);
+	if (stop < start || !ticks_to_ns(trigger, stop - start, &ns))
+		return;
+	for (size_t i = 0; i < trigger->watch_count; i++)
+		if (trigger->watches[i].id == name)
+			judge(trigger, (uint32_t)i, ns, event->pid, event->tid);
 }
 
-/* True with *watched. */
-static bool is_watched(const struct trigger *trigger, uint32_t name, uint32_t *watched)
+static bool is_watched(const struct trigger *trigger, uint32_t name)
 {
-	for (size_t i = 0; i < trigger->watch_count && name; i++) {
-		if (trigger->watches[i].id != name)
-			continue;
-		*watched = (uint32_t)i;
-		return true;
-	}
-	return false;
+	size_t i = 0;
+
+	while (i < trigger->watch_count && trigger->watches[i].id != name)
+		i++;
+	return name && i < trigger->watch_count;
 }
 
 static struct open_list *list_of(struct trigger *trigger, const struct manual_event *event)
@@ -142,14 +143,14 @@ static void remove_call(struct open_list *list, size_t i)
 	memmove(&list->calls[i], &list->calls[i + 1], (list->count - i) * sizeof(list->calls[0]));
 }
 
-static void open_call(struct trigger *trigger, const struct manual_event *event, uint32_t watched)
+static void open_call(struct trigger *trigger, const struct manual_event *event)
 {
 	struct open_list *list = list_of(trigger, event);
 
 	if (list->count == OPEN_MOST)
 		remove_call(list, 0);
 	list->calls[list->count++] =
-		(struct open_call){event->scope_id, event->ticks, event->pid, event->tid, watched};
+		(struct open_call){event->scope_id, event->ticks, event->pid, event->tid, event->name};
 }
 
 static void close_call(struct trigger *trigger, const struct manual_event *event)
@@ -162,25 +163,19 @@ static void close_call(struct trigger *trigger, const struct manual_event *event
 		if (call.scope_id != event->scope_id || call.tid != event->tid || call.pid != event->pid)
 			continue;
 		remove_call(list, i);
-		judge_ticks(trigger, call.watched, call.ticks, event->ticks, event);
+		judge_ticks(trigger, call.name, call.ticks, event->ticks, event);
 		return;
 	}
 }
 
 static void look_at_event(struct trigger *trigger, const struct manual_event *event)
 {
-	uint32_t watched;
-
 	if (event->kind == MANUAL_STOP)
 		close_call(trigger, event);
-	else if (event->kind != MANUAL_START && event->kind != MANUAL_COMPLETE)
-		return;
-	else if (!is_watched(trigger, event->name, &watched))
-		return;
-	else if (event->kind == MANUAL_START)
-		open_call(trigger, event, watched);
-	else
-		judge_ticks(trigger, watched, event->ticks, event->value, event);
+	else if (event->kind == MANUAL_START && is_watched(trigger, event->name))
+		open_call(trigger, event);
+	else if (event->kind == MANUAL_COMPLETE && is_watched(trigger, event->name))
+		judge_ticks(trigger, event->name, event->ticks, event->value, event);
 }
 
 static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)

@@ -127,3 +127,19 @@ Test(trigger, counts)
 	cr_assert_eq(call.watched, 0);
 	cr_assert_eq(call.ns, 5000);
 }
+
+/* One name may be watched twice: each is judged by its own length, and has seen the call. */
+Test(trigger, two_of_one_name)
+{
+	cr_assert(!trigger_watch(trigger, "slow", 4, LIMIT / 2));
+	make_complete(&maker, PID, TID, 0, LIMIT / 2 + 1, 0, "slow");
+	cr_assert(trigger_take(trigger, &call, &count));
+	cr_assert_eq(count, 1);
+	cr_assert_eq(call.watched, 2);
+	make_start(&maker, PID, TID, 10000, 4, "slow");
+	make_stop(&maker, PID, TID, 10000 + LIMIT + 1, 4);
+	cr_assert(trigger_take(trigger, &call, &count));
+	cr_assert_eq(count, 2);
+	cr_assert_eq(trigger_seen(trigger, 1), 2);
+	cr_assert_eq(trigger_seen(trigger, 2), 2);
+}
