@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "source/bpf_source.h"
 #include "timeline/flight.h"
 #include "timeline/trigger.h"
 
@@ -168,11 +169,17 @@ static int write_snapshot(struct capture *c, const char *path)
 	struct capture_writer_options options = {.level = c->options->compress};
 	struct capture_writer *writer =
 		capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
-	int err, finished;
+	struct hooked_scope *running = NULL;
+	int err = 0, finished;
 
 	if (!writer)
 		return -errno;
-	err = flight_write(flight->recorder, writer, &how);
+	if (c->hooked)
+		err = bpf_source_open_calls(c->hooked, io_now_ns(), &running, &how.open_count);
+	how.open = running;
+	if (!err)
+		err = flight_write(flight->recorder, writer, &how);
+	free(running);
 	if (!err)
 		err = capture_writer_flush(writer);
 	if (!err)

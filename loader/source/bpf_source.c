@@ -313,7 +313,7 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 /* ---- the end: frames that are open -------------------------------------------------------------------- */
 
 /* Those of near_scopes, which is mapped: its places are many and mostly free. */
-static int collect_near(struct bpf_source *source, struct open_entries *open)
+static int collect_near(const struct bpf_source *source, struct open_entries *open)
 {
 	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
 	const struct near_slot *near = mmap(NULL, length, PROT_READ, MAP_SHARED, source->maps.near_scopes, 0);
@@ -332,7 +332,7 @@ static int collect_near(struct bpf_source *source, struct open_entries *open)
 	return err;
 }
 
-static int collect_hashed(struct bpf_source *source, struct open_entries *open)
+static int collect_hashed(const struct bpf_source *source, struct open_entries *open)
 {
 	struct open_key *previous = NULL, key;
 
@@ -357,7 +357,7 @@ static int collect_hashed(struct bpf_source *source, struct open_entries *open)
 	}
 }
 
-static int collect_open(struct bpf_source *source, struct open_entries *open)
+static int collect_open(const struct bpf_source *source, struct open_entries *open)
 {
 	int err = collect_near(source, open);
 
@@ -413,8 +413,9 @@ static uint32_t open_tid(const struct open_entry *entry, const struct open_frame
 }
 
 /* The frames of one slot, innermost first. */
-static int put_open_slot(struct bpf_source *source, struct event_output *output,
-			 const struct open_entry *entry, uint64_t latest_above, uint64_t now)
+static int put_open_slot(const struct bpf_source *source, struct function_accounting *accounts,
+			 struct event_output *output, const struct open_entry *entry, uint64_t latest_above,
+			 uint64_t now)
 {
 	const struct open_slot *slot = &entry->slot;
 	uint32_t length = slot->chain_length < MAX_CHAIN ? slot->chain_length : MAX_CHAIN;
@@ -437,7 +438,7 @@ static int put_open_slot(struct bpf_source *source, struct event_output *output,
 		/* One with a uretprobe is still waited for, and so are those that it was jumped to from. */
 		was_left = was_left && frame->flags & OPEN_FRAME_BY_EXIT;
 		scope.flags = judge_open_frame(slot, frame, was_left, latest_above,
-					       &source->accounts[frame->function], &scope.end_ns);
+					       &accounts[frame->function], &scope.end_ns);
 		if (scope.flags != NOT_A_SCOPE)
 			err = output->hooked(output, &scope, 1);
 	}
@@ -463,26 +464,94 @@ static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
 	}
 }
 
+/* Puts them, and counts by function what becomes of them. */
+static int put_entries(const struct bpf_source *source, struct function_accounting *accounts,
+		       struct event_output *output, struct open_entries *open, uint64_t now)
+{
+	uint64_t *latest = calloc(open->count + 1, sizeof(*latest));
+	int err = latest ? 0 : -ENOMEM;
+
+	qsort(open->items, open->count, sizeof(*open->items), by_thread_and_depth);
+	if (!err)
+		latest_hits_above(open, latest);
+	for (size_t i = 0; !err && i < open->count; i++)
+		err = put_open_slot(source, accounts, output, &open->items[i], latest[i], now);
+	free(latest);
+	return err;
+}
+
 static int put_open_frames(struct bpf_source *source, struct event_output *output, uint64_t now)
 {
 	struct open_entries open = {0};
-	uint64_t *latest = NULL;
 	int err = collect_open(source, &open);
 
-	if (err || !open.count)
-		goto out;
-	qsort(open.items, open.count, sizeof(*open.items), by_thread_and_depth);
-	latest = calloc(open.count, sizeof(*latest));
-	if (!latest) {
-		err = -ENOMEM;
-		goto out;
-	}
-	latest_hits_above(&open, latest);
-	for (size_t i = 0; !err && i < open.count; i++)
-		err = put_open_slot(source, output, &open.items[i], latest[i], now);
-out:
-	free(latest);
+	if (!err && open.count)
+		err = put_entries(source, source->accounts, output, &open, now);
 	free(open.items);
+	return err;
+}
+
+/* ---- a look at what is open while probes are hit ------------------------------------------------------ */
+
+/* Keeps what scopes are put. */
+struct call_list {
+	struct event_output output;
+	struct hooked_scope *scopes;
+	size_t count, capacity;
+};
+
+static int list_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+{
+	struct call_list *list = (struct call_list *)output;
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		err = vec_grow(&list->scopes, &list->capacity, list->count);
+		if (!err)
+			list->scopes[list->count++] = scopes[i];
+	}
+	return err;
+}
+
+/* Of the first look what the second found just so: a slot that a probe was changing is not. */
+static void keep_steady(struct open_entries *first, struct open_entries *second)
+{
+	size_t kept = 0, at = 0;
+
+	qsort(first->items, first->count, sizeof(*first->items), by_thread_and_depth);
+	qsort(second->items, second->count, sizeof(*second->items), by_thread_and_depth);
+	for (size_t i = 0; i < first->count; i++) {
+		while (at < second->count && by_thread_and_depth(&second->items[at], &first->items[i]) < 0)
+			at++;
+		if (at < second->count &&
+		    !memcmp(&second->items[at], &first->items[i], sizeof(*first->items)))
+			first->items[kept++] = first->items[i];
+	}
+	first->count = kept;
+}
+
+int bpf_source_open_calls(const struct source *base, uint64_t now, struct hooked_scope **scopes,
+			  size_t *count)
+{
+	const struct bpf_source *source = (const struct bpf_source *)base;
+	struct call_list list = {.output.hooked = list_hooked};
+	struct open_entries first = {0}, second = {0};
+	struct function_accounting *uncounted = calloc(source->function_count + 1, sizeof(*uncounted));
+	int err = uncounted ? 0 : -ENOMEM;
+
+	if (!err)
+		err = collect_open(source, &first);
+	if (!err)
+		err = collect_open(source, &second);
+	if (!err) {
+		keep_steady(&first, &second);
+		err = put_entries(source, uncounted, &list.output, &first, now);
+	}
+	free(first.items);
+	free(second.items);
+	free(uncounted);
+	*scopes = list.scopes;
+	*count = list.count;
 	return err;
 }
 

@@ -36,6 +36,14 @@ struct bpf_source_lifecycle {
 };
 void bpf_source_tell_lifecycle(struct source *source, const struct bpf_source_lifecycle *lifecycle);
 
+/*
+ * The calls that are running now, as unfinished scopes that end at `now`: *scopes, to be freed. Any thread
+ * may ask, while another drains; nothing is counted. A call whose probe is hit at that moment may be left
+ * out, or be in the ring as well. 0 or -errno (said, but for ENOMEM).
+ */
+int bpf_source_open_calls(const struct source *source, uint64_t now, struct hooked_scope **scopes,
+			  size_t *count);
+
 /* The id of the ring's map, which tells the capture from others on this boot; 0 if the kernel does not tell.
  */
 uint32_t bpf_source_ring_id(const struct source *source);

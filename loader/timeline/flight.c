@@ -463,8 +463,54 @@ struct copy {
 	struct capture_writer *writer;
 	struct event_output *output; /* the writer's */
 	const struct flight_writing *how;
-	uint32_t *ids; /* by name: its id in the file; 0: not there yet */
+	uint32_t *ids;		    /* by name: its id in the file; 0: not there yet */
+	struct hash_map open_index; /* call_key() -> how->open */
+	bool *ended;		    /* of how->open */
 };
+
+static uint64_t call_key(const struct hooked_scope *scope)
+{
+	const uint64_t words[] = {scope->start_ns, scope->sp, (uint64_t)scope->tid << 32 | scope->function};
+
+	return hash_bytes(words, sizeof(words));
+}
+
+static bool is_same_call(const struct hooked_scope *a, const struct hooked_scope *b)
+{
+	return a->start_ns == b->start_ns && a->sp == b->sp && a->tid == b->tid && a->function == b->function;
+}
+
+/* It was running when we looked, and has ended since. */
+static void note_end(struct copy *copy, const struct hooked_scope *scope)
+{
+	uint32_t index;
+
+	if (copy->how->open_count && hash_map_get(&copy->open_index, call_key(scope), &index) &&
+	    is_same_call(&copy->how->open[index], scope))
+		copy->ended[index] = true;
+}
+
+static int index_open(struct copy *copy)
+{
+	int err = 0;
+
+	copy->ended = calloc(copy->how->open_count + 1, sizeof(*copy->ended));
+	if (!copy->ended)
+		return -ENOMEM;
+	for (size_t i = 0; i < copy->how->open_count && !err; i++)
+		err = hash_map_put(&copy->open_index, call_key(&copy->how->open[i]), (uint32_t)i);
+	return err;
+}
+
+static int write_running(struct copy *copy)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < copy->how->open_count && !err; i++)
+		if (!copy->ended[i] && copy->how->open[i].function < copy->flight->function_count)
+			err = copy->output->hooked(copy->output, &copy->how->open[i], 1);
+	return err;
+}
 
 /* *id becomes the file's. */
 static int translate(struct copy *copy, uint32_t *id)
@@ -492,6 +538,8 @@ static int write_hooked(struct copy *copy, const struct hooked_scope *scopes, si
 		bool kept = i < count && (scopes[i].end_ns >= copy->how->since_ns ||
 					  scopes[i].flags & SCOPE_FLAG_UNFINISHED);
 
+		if (i < count)
+			note_end(copy, &scopes[i]);
 		if (kept)
 			continue;
 		if (i > run)
@@ -661,15 +709,21 @@ static int write_blocks(struct copy *copy)
 
 int flight_write(struct flight *flight, struct capture_writer *writer, const struct flight_writing *how)
 {
-	struct copy copy = {flight, writer, capture_writer_output(writer), how, NULL};
-	int err;
+	struct copy copy = {.flight = flight,
+			    .writer = writer,
+			    .output = capture_writer_output(writer),
+			    .how = how,
+			    .ids = calloc(flight->strings.count + 1, sizeof(*copy.ids))};
+	int err = copy.ids ? index_open(&copy) : -ENOMEM;
 
-	copy.ids = calloc(flight->strings.count + 1, sizeof(*copy.ids));
-	if (!copy.ids)
-		return -ENOMEM;
-	err = write_known(&copy);
+	if (!err)
+		err = write_known(&copy);
 	if (!err)
 		err = write_blocks(&copy);
+	if (!err)
+		err = write_running(&copy);
+	hash_map_clear(&copy.open_index);
+	free(copy.ended);
 	free(copy.ids);
 	return err;
 }

@@ -50,6 +50,9 @@ bool flight_is_full(const struct flight *flight);
 struct flight_writing {
 	uint64_t since_ns; /* hooked calls that ended before are left out */
 	bool last;	   /* these are let go of, and counted */
+	/* Calls that were running a moment ago, to be written as well but for those that have ended. */
+	const struct hooked_scope *open;
+	size_t open_count;
 	/* Called every now and then; may put more, which is not written now. NULL: none. 0 or -errno. */
 	int (*between)(void *context);
 	void *context;

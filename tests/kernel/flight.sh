@@ -157,6 +157,45 @@ expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed"
 expect_text "$T/run.out" ',manual,m_work,.*(unfinished|cut)' "the manual scope that crashed"
 expect_text "$T/run.out" ',manual,m_session,.*(unfinished|cut)' "the scope that was open since before the window"
 
+say "== a program that was attached to crashes"
+begin crashed 1000
+start record-crashed err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/crashed.scope"
+wait_line record-crashed "armed 2 of 2 functions in pid $target"
+let_run crashed 1000
+send program-crashed crash
+finish program-crashed
+expect_status 139 "the program that crashed"
+finish record-crashed
+expect_text "$T/record-crashed.log" "process $target has ended: the last 0.5 s are in .*/crashed.scope: " "its crash"
+check_window "$T/crashed.scope" "$T/program-crashed.log" 500000000 "$SCOPETRACE"
+expect_balanced "$T/crashed.scope" "after the crash of a program that was attached to"
+run "$SCOPETRACE" export "$T/crashed.scope" -t csv
+expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed, attached to"
+
+say "== what it is doing right now"
+begin now 1000
+start record-now err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/now.scope"
+wait_line record-now "armed 2 of 2 functions in pid $target"
+let_run now 600
+send program-now "call 3000"
+sleep 1
+kill -USR1 "${pid[record-now]}"
+wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.1: '
+let_run now 100
+kill -USR1 "${pid[record-now]}"
+wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.2: '
+send program-now stop
+finish program-now
+finish record-now
+run "$SCOPETRACE" export "$T/now.scope.1" -t csv
+[ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the running call is in the snapshot $(grep -c ',hooked,slow_call,' "$T/run.out") times"
+awk -F, '/,hooked,slow_call,.*unfinished/ && $2 - $1 > 900000000 && $2 - $1 < 3000000000 { found = 1 } END { exit !found }' \
+	"$T/run.out" || fail "the running call: $(grep slow_call "$T/run.out")"
+run "$SCOPETRACE" export "$T/now.scope.2" -t csv
+[ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the call that has ended is there $(grep -c ',hooked,slow_call,' "$T/run.out") times"
+! grep -q ',hooked,slow_call,.*unfinished' "$T/run.out" || fail "the call that has ended is unfinished"
+expect_balanced "$T/now.scope" "after a look at a running call"
+
 say "== a command that ends"
 start record-exit out "$SCOPETRACE" record -f work --flight 10s -o "$T/exit.scope" -- "$O/targets/flight" 1000
 wait_line record-exit '^pid ([0-9]+)$'

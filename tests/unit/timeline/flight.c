@@ -370,6 +370,41 @@ Test(flight, goes_on_while_a_file_is_written)
 	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, 1);
 }
 
+/* Of the calls that were running, those that have ended since are written as ended, and once. */
+Test(flight, running_calls)
+{
+	const struct hooked_scope open[] = {
+		{.start_ns = 2100,
+		 .end_ns = 2200,
+		 .sp = 2150,
+		 .pid = PID,
+		 .tid = TID,
+		 .flags = SCOPE_FLAG_UNFINISHED},
+		{.start_ns = 2000,
+		 .end_ns = 2200,
+		 .sp = 9000,
+		 .pid = PID,
+		 .tid = TID,
+		 .flags = SCOPE_FLAG_UNFINISHED},
+	};
+	const struct flight_writing how = {.open = open, .open_count = 2};
+	struct timeline *timeline;
+
+	put_process(0, 0);
+	put_call(2100, 2150, 0);
+	cr_assert(!flight_write(flight, maker.writer, &how));
+	cr_assert(!capture_writer_finish(maker.writer, 0, clock_ns, 0));
+	maker.writer = NULL;
+	timeline = timeline_open(maker.path);
+	cr_assert(timeline);
+	make_lanes(timeline);
+	cr_assert_eq(lane_of(timeline, PID, TID, 0)->scope_count, 2);
+	cr_assert(lane_of(timeline, PID, TID, 0)->scopes[0].flags & SCOPE_FLAG_UNFINISHED);
+	cr_assert_eq(lane_of(timeline, PID, TID, 0)->scopes[1].end_ns, 2150);
+	cr_assert(!(lane_of(timeline, PID, TID, 0)->scopes[1].flags & SCOPE_FLAG_UNFINISHED));
+	timeline_close(timeline);
+}
+
 Test(flight, failures_are_passed_on)
 {
 	struct flight_writing how = {.between = put_more};
