@@ -18,6 +18,7 @@ patterns=("$@")
 logs=$O/tests
 passed=0 failed=0 skipped=0
 failed_names=() skipped_names=()
+took=0
 TEST_TIMEOUT=${TEST_TIMEOUT:-600} # seconds for one test
 
 selected() {
@@ -36,7 +37,7 @@ result() {
 	case $2 in
 	pass)
 		passed=$((passed + 1))
-		printf 'ok      %s\n' "$1"
+		printf 'ok      %s (%s s)\n' "$1" "$took"
 		;;
 	skip)
 		skipped=$((skipped + 1))
@@ -52,11 +53,14 @@ result() {
 	esac
 }
 
-# execute NAME COMMAND...: its output goes to the log, its exit status is the answer.
+# execute NAME COMMAND...: its output goes to the log, its exit status is the answer, and $took the seconds.
 execute() {
-	local log=$logs/${1//\//-}.log
+	local log=$logs/${1//\//-}.log from=$SECONDS code
 	shift
 	timeout --kill-after=10 "$TEST_TIMEOUT" "$@" >"$log" 2>&1 </dev/null
+	code=$?
+	took=$((SECONDS - from))
+	return $code
 }
 
 # run_unit PROGRAM [KIND]: named KIND/AREA, unit/AREA by default. A Criterion binary counts its cases itself. Those that it
@@ -77,7 +81,7 @@ run_unit() {
 	read -r tested passing failing crashing <<<"${numbers:-0 0 0 0}"
 	if [ $code = 0 ] && [ -n "$numbers" ] && [ "$passing" = "$tested" ]; then
 		passed=$((passed + passing))
-		printf 'ok      %s: %s cases\n' "$name" "$passing"
+		printf 'ok      %s: %s cases (%s s)\n' "$name" "$passing" "$took"
 		return
 	fi
 	passed=$((passed + passing))
@@ -86,18 +90,44 @@ run_unit() {
 }
 
 # A script fails, passes, or (exit status 77) is skipped, its last line being the reason.
-run_script() {
-	local name=$1 code
-	shift
-	selected "$name" || return 0
-	execute "$name" "$@"
-	code=$?
-	case $code in
-	0) result "$name" pass ;;
-	77) result "$name" skip "$(tail -n 1 "$logs/${name//\//-}.log")" ;;
-	124 | 137) result "$name" fail "not done after $TEST_TIMEOUT s" ;;
-	*) result "$name" fail "exit status $code" ;;
+judge_script() { # NAME EXIT_STATUS
+	case $2 in
+	0) result "$1" pass ;;
+	77) result "$1" skip "$(tail -n 1 "$logs/${1//\//-}.log")" ;;
+	124 | 137) result "$1" fail "not done after $TEST_TIMEOUT s" ;;
+	*) result "$1" fail "exit status $2" ;;
 	esac
+}
+
+run_script() {
+	selected "$1" || return 0
+	execute "$@"
+	judge_script "$1" $?
+}
+
+# Those that keep a processor busy and watch no clock run beside the unit tests, one after another.
+beside=()
+start_beside() { # SCRIPT...
+	local script name
+	for script in "$@"; do
+		name=proofs/$(basename "$script" .sh)
+		selected "$name" && beside+=("$name")
+	done
+	for script in "$@"; do
+		name=proofs/$(basename "$script" .sh)
+		selected "$name" || continue
+		execute "$name" bash "$script"
+		echo "$? $took" >"$logs/${name//\//-}.status"
+	done &
+}
+
+end_beside() {
+	local name code
+	wait
+	for name in "${beside[@]}"; do
+		read -r code took <"$logs/${name//\//-}.status"
+		judge_script "$name" "$code"
+	done
 }
 
 # A kernel test may leave nothing: no BPF link, program, map or pin, no segment, no process.
@@ -137,7 +167,9 @@ not_run() {
 }
 
 mkdir -p "$logs"
+rm -f "$logs"/*.status
 shopt -s nullglob
+start_beside "$tests"/{model,stress,fuzz}/*.sh
 for program in "$O"/unit/*; do
 	[ -f "$program" ] && [ -x "$program" ] && run_unit "$program"
 done
@@ -149,13 +181,11 @@ fi
 for program in "${sanitized[@]}"; do
 	run_unit "$program" sanitized
 done
-for script in "$tests"/{model,stress,fuzz}/*.sh; do
-	run_script "proofs/$(basename "$script" .sh)" bash "$script"
-done
 for script in "$tests"/api/*.sh; do
 	run_script "api/$(basename "$script" .sh)" bash "$script"
 done
 run_script includes bash "$tests/includes.sh"
+end_beside
 for script in "$tests"/kernel/*.sh; do
 	[[ $(basename "$script") = lib*.sh ]] || run_kernel "kernel/$(basename "$script" .sh)" "$script"
 done
