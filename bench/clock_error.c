@@ -11,7 +11,7 @@
  * readings and the records of a scope around each, in each thread's order, and over every tick for some
  * microseconds on both sides of each anchor. `hooked` (root): scopetrace records tests/targets/calls, in
  * which each of outer, middle and inner has a manual scope just inside; the margins are from the hooked
- * scope's edge to the manual one's, before any merge; none may be negative.
+ * scope's edge to the manual one's, as the timeline places them; none may be negative.
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,11 +28,12 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/vec.h"
 #include "libscope/clock.h"
 #include "libscope/include/scope.h"
 #include "source/shm_source.h"
-#include "timeline/capture_read.h"
 #include "timeline/clock.h"
+#include "timeline/timeline.h"
 
 enum { SAMPLERS = 2, SAMPLE_PAUSE_NS = 20000, SAMPLES_MAX = 4000000, EVENTS_MAX = 8000000, SWEEP = 5000 };
 
@@ -291,7 +292,22 @@ static void report_steps(const struct clock_line *line, const struct sampler *sa
 	       line->stretch_count, (unsigned long long)steps.backward);
 }
 
-static void measure_error(double seconds)
+static void report_collected(const struct collector *collector, const struct sampler *samplers,
+			     double seconds)
+{
+	struct clock_line line;
+
+	if (clock_line_build(&line, CLOCK_RAW_KIND, collector->anchors, collector->anchor_count) != 0 ||
+	    !clock_line_usable(&line))
+		die("clock line");
+	report_error(&line, samplers, "the tighter half", width_at(samplers, 0.5), seconds);
+	report_error(&line, samplers, "99 of 100", width_at(samplers, 0.99), seconds);
+	report_steps(&line, samplers, collector);
+	clock_line_clear(&line);
+}
+
+/* False where there is no raw counter. */
+static bool measure_error(double seconds)
 {
 	struct collector collector = {.output = {.string = take_string,
 						 .manual = take_manual,
@@ -300,7 +316,7 @@ static void measure_error(double seconds)
 						 .loss = take_loss},
 				      .anchor_capacity = (size_t)(seconds * 20) + 100};
 	struct sampler samplers[SAMPLERS] = {0};
-	struct clock_line line;
+	bool raw;
 
 	collector.anchors = calloc(collector.anchor_capacity, sizeof(*collector.anchors));
 	collector.events = calloc(EVENTS_MAX, sizeof(*collector.events));
@@ -308,22 +324,17 @@ static void measure_error(double seconds)
 		samplers[i].samples = calloc(SAMPLES_MAX, sizeof(*samplers[i].samples));
 	if (!collector.anchors || !collector.events || !samplers[0].samples || !samplers[1].samples)
 		die("calloc");
-	if (!collect(&collector, samplers, (uint64_t)(seconds * 1e9))) {
+	raw = collect(&collector, samplers, (uint64_t)(seconds * 1e9));
+	if (raw)
+		report_collected(&collector, samplers, seconds);
+	else
 		printf("{\"bench\":\"clock_error\",\"figure\":\"error\",\"skipped\":\"no raw counter here: records carry "
 		       "CLOCK_MONOTONIC itself\"}\n");
-	} else if (clock_line_build(&line, CLOCK_RAW_KIND, collector.anchors, collector.anchor_count) != 0 ||
-		   !clock_line_usable(&line)) {
-		die("clock line");
-	} else {
-		report_error(&line, samplers, "the tighter half", width_at(samplers, 0.5), seconds);
-		report_error(&line, samplers, "99 of 100", width_at(samplers, 0.99), seconds);
-		report_steps(&line, samplers, &collector);
-		clock_line_clear(&line);
-	}
 	for (int i = 0; i < SAMPLERS; i++)
 		free(samplers[i].samples);
 	free(collector.events);
 	free(collector.anchors);
+	return raw;
 }
 
 /* ---- hooked and manual scopes of one thread ---- */
@@ -406,61 +417,54 @@ struct span {
 	uint64_t end;
 };
 
+/* Scopes of one name do not nest here: by start is also by end. */
 struct spans {
 	struct span *all;
-	size_t count;
+	size_t count, capacity;
 };
 
-static int by_start(const void *left, const void *right)
+enum { FUNCTIONS = sizeof(hooked_names) / sizeof(*hooked_names) };
+
+struct lane_spans {
+	struct spans hooked[FUNCTIONS];
+	struct spans manual[FUNCTIONS];
+};
+
+/* What a visit of the timeline sorts its scopes into. */
+struct comparison {
+	const struct timeline *timeline;
+	struct lane_spans *lanes; /* as the timeline's */
+};
+
+static int add_scope(struct lane_spans *lane, const struct scope *scope, const char *name)
 {
-	const struct span *a = left, *b = right;
+	const char *const *names = scope->kind == SCOPE_HOOKED ? hooked_names : manual_names;
 
-	return (a->start > b->start) - (a->start < b->start);
-}
+	for (int i = 0; i < FUNCTIONS; i++) {
+		struct spans *spans = scope->kind == SCOPE_HOOKED ? &lane->hooked[i] : &lane->manual[i];
 
-static bool named(const struct capture *capture, uint32_t name, const char *wanted)
-{
-	return strcmp(capture->timeline->names[name], wanted) == 0;
-}
-
-static struct spans hooked_spans(const struct capture *capture, const struct thread_events *thread,
-				 const char *name)
-{
-	struct spans spans = {calloc(thread->call_count + 1, sizeof(*spans.all)), 0};
-
-	for (size_t i = 0; i < thread->call_count; i++) {
-		const struct raw_call *call = &thread->calls[i];
-
-		if (named(capture, capture->timeline->functions[call->id].info.name, name))
-			spans.all[spans.count++] = (struct span){call->start_ns, call->end_ns};
+		if (strcmp(name, names[i]) != 0)
+			continue;
+		if (vec_grow(&spans->all, &spans->capacity, spans->count))
+			return -ENOMEM;
+		spans->all[spans->count++] = (struct span){scope->start_ns, scope->end_ns};
 	}
-	qsort(spans.all, spans.count, sizeof(*spans.all), by_start);
-	return spans;
+	return 0;
 }
 
-/* Scopes of one name do not nest here: the next stop of its id ends it. Times still raw. */
-static struct spans manual_spans(const struct capture *capture, const struct thread_events *thread,
-				 const char *name, const struct clock_line *line)
+static int add_part(void *context, const struct lane_part *part)
 {
-	struct spans spans = {calloc(thread->manual_count + 1, sizeof(*spans.all)), 0};
-	struct clock_cursor cursor = {0};
-	uint64_t open = 0, start_ns = 0;
-	bool opened = false;
+	struct comparison *comparison = context;
+	const struct timeline *timeline = comparison->timeline;
+	struct lane_spans *lane = &comparison->lanes[part->lane - timeline->lanes];
+	int err = 0;
 
-	for (size_t i = 0; i < thread->manual_count; i++) {
-		const struct raw_manual *event = &thread->manual[i];
-		uint64_t ns = clock_line_convert(line, &cursor, event->time);
-
-		if (event->kind == MANUAL_START && named(capture, event->name, name)) {
-			open = event->value;
-			start_ns = ns;
-			opened = true;
-		} else if (opened && event->kind == MANUAL_STOP && event->value == open) {
-			spans.all[spans.count++] = (struct span){start_ns, ns};
-			opened = false;
-		}
+	/* One that never stopped got its end from the scope around it, which says nothing of a clock. */
+	for (size_t i = 0; i < part->scope_count && !err; i++) {
+		if (!(part->scopes[i].flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_CUT)))
+			err = add_scope(lane, &part->scopes[i], timeline->names[part->scopes[i].name]);
 	}
-	return spans;
+	return err;
 }
 
 struct margins {
@@ -506,23 +510,34 @@ static void print_margins(const char *build, const char *function, struct margin
 	       (long long)at_share(margins->end, margins->count, 0.5), margins->sticking);
 }
 
-static void compare_function(const struct capture *capture, const struct clock_line *line, const char *build,
-			     int which)
+static void compare_function(const struct comparison *comparison, const char *build, int which)
 {
 	struct margins margins = {0};
 
-	for (size_t i = 0; i < capture->thread_count; i++) {
-		const struct thread_events *thread = &capture->threads[i];
-		struct spans hooked = hooked_spans(capture, thread, hooked_names[which]);
-		struct spans manual = manual_spans(capture, thread, manual_names[which], line);
-
-		add_margins(&margins, &hooked, &manual);
-		free(hooked.all);
-		free(manual.all);
-	}
+	for (size_t i = 0; i < comparison->timeline->lane_count; i++)
+		add_margins(&margins, &comparison->lanes[i].hooked[which],
+			    &comparison->lanes[i].manual[which]);
 	print_margins(build, hooked_names[which], &margins);
 	free(margins.start);
 	free(margins.end);
+}
+
+static void compare_scopes(const struct timeline *timeline, const char *build)
+{
+	struct comparison comparison = {timeline,
+					calloc(timeline->lane_count + 1, sizeof(struct lane_spans))};
+
+	if (!comparison.lanes || timeline_visit(timeline, add_part, &comparison) != 0)
+		die("reading the capture");
+	for (int i = 0; i < FUNCTIONS; i++)
+		compare_function(&comparison, build, i);
+	for (size_t lane = 0; lane < timeline->lane_count; lane++) {
+		for (int i = 0; i < FUNCTIONS; i++) {
+			free(comparison.lanes[lane].hooked[i].all);
+			free(comparison.lanes[lane].manual[i].all);
+		}
+	}
+	free(comparison.lanes);
 }
 
 static void skip_hooked(const char *build, const char *why)
@@ -534,29 +549,34 @@ static void skip_hooked(const char *build, const char *why)
 static void measure_hooked(const char *directory, const char *build, const char *suffix)
 {
 	const char *temporary = getenv("TMPDIR");
-	struct timeline *timeline = calloc(1, sizeof(*timeline));
-	struct capture capture = {.timeline = timeline};
-	struct clock_line line;
+	struct timeline *timeline = NULL;
 	char file[PATH_MAX];
 
 	snprintf(file, sizeof(file), "%s/clock_error.%d.scope", temporary ? temporary : "/tmp",
 		 (int)getpid());
-	if (geteuid() != 0) {
+	if (geteuid() != 0)
 		skip_hooked(build, "hooking needs root");
-	} else if (!record_calls(directory, suffix, file) || !timeline || capture_load(file, &capture) != 0) {
+	else if (!record_calls(directory, suffix, file) || !(timeline = timeline_open(file)))
 		skip_hooked(build, "scopetrace record failed; run it by hand to see why");
-	} else if (clock_line_build(&line, CLOCK_RAW_KIND, capture.anchors, capture.anchor_count) != 0 ||
-		   !clock_line_usable(&line)) {
-		skip_hooked(build, "no raw counter here");
-	} else {
-		for (int i = 0; i < 3; i++)
-			compare_function(&capture, &line, build, i);
-		clock_line_clear(&line);
-	}
+	else
+		compare_scopes(timeline, build);
 	unlink(file);
 	fflush(stdout);
-	capture_clear(&capture);
 	timeline_close(timeline);
+}
+
+static void measure_both(const char *directory, double seconds)
+{
+	bool raw = measure_error(seconds);
+
+	fflush(stdout);
+	if (raw) {
+		measure_hooked(directory, "nop5", ".nop5");
+		measure_hooked(directory, "plain", "");
+	} else {
+		skip_hooked("nop5", "no raw counter here");
+		skip_hooked("plain", "no raw counter here");
+	}
 }
 
 int main(int argc, char **argv)
@@ -572,9 +592,6 @@ int main(int argc, char **argv)
 	directory[length] = '\0';
 	*strrchr(directory, '/') = '\0';
 	signal(SIGPIPE, SIG_IGN);
-	measure_error(seconds);
-	fflush(stdout);
-	measure_hooked(directory, "nop5", ".nop5");
-	measure_hooked(directory, "plain", "");
+	measure_both(directory, seconds);
 	return 0;
 }
