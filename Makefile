@@ -279,7 +279,7 @@ include tests/proofs.mk
 
 # The tests alone, for one who has set up and built: everything `make check` runs.
 .PHONY: test
-test: all static targets unit proofs $(O)/scopetrace-arm64.bpf.o
+test: all static targets unit proofs benches $(O)/scopetrace-arm64.bpf.o
 	$(Q)O=$(O) tests/run.sh
 
 .PHONY: check
@@ -293,7 +293,7 @@ check-long: deps
 
 # ---- benchmarks: each prints JSON lines ------------------------------------------------------------------------------
 $(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a target.a timeline.a base.a reader.a) \
-		$(O)/bench/traced_call_target $(O)/bench/traced_call_target.nop5
+		$(O)/bench/traced_call_target $(if $(filter x86_64,$(ARCH)),$(O)/bench/traced_call_target.nop5)
 	$(call say,BENCH)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
 
@@ -422,8 +422,16 @@ $(O)/single/scope_single.c: libscope/single.sh $(wildcard libscope/*.[ch]) $(wil
 wine:
 	$(Q)tests/api/windows.sh --wine
 
+# Each bench/NAME.c is a bench of that name, but for these, which others are built of or start.
+bench_parts := scope_harness segment_writer traced_call_target
+bench_names := scope_cost_shared $(filter-out $(bench_parts),$(sort $(basename $(notdir $(wildcard bench/*.c)))))
+peer_programs := $(addprefix $(O)/bench/peers/scope_,$(peer_names)) $(O)/bench/traced_call_target.pg
+
+# All of them built and none run: `make test` does it, so that none stops compiling when what it measures changes.
+.PHONY: benches
+benches: $(addprefix $(O)/bench/,$(bench_names)) $(peer_programs)
+
 # The long table of segment_throughput: make bench THROUGHPUT=-T.
-bench_names := traced_call scope_cost scope_cost_shared scope_rings clock_error segment_throughput handoff_rate
 .PHONY: bench
 bench: all $(addprefix $(O)/bench/,$(bench_names))
 	$(Q)$(O)/bench/traced_call
@@ -434,9 +442,10 @@ bench: all $(addprefix $(O)/bench/,$(bench_names))
 	$(Q)$(O)/bench/segment_throughput $(THROUGHPUT)
 	$(Q)$(O)/bench/segment_throughput -l $(THROUGHPUT)
 	$(Q)$(O)/bench/handoff_rate
+	$(Q)$(O)/bench/capture_rate
 
 .PHONY: bench-peers
-bench-peers: all $(addprefix $(O)/bench/peers/scope_,$(peer_names)) $(O)/bench/traced_call $(O)/bench/traced_call_target.pg
+bench-peers: all $(peer_programs) $(O)/bench/traced_call
 	$(Q)python3 bench/peers/traced_call.py --build $(O)
 	$(Q)python3 bench/peers/scope_peers.py --build $(O)
 
