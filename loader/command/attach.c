@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "command/command.h"
+#include "command/options.h"
 #include "command/pinned_attach.h"
-#include "command/quantity.h"
 
 static const char help[] =
 	"usage: scopetrace attach --pin DIR -p PID -f PATTERN... [OPTION]...\n"
@@ -33,134 +31,33 @@ static const char help[] =
 	"  -h, --help\n\n"
 	"Exit status: 0 attached, 1 failed (nothing of it is left), 2 usage.\n";
 
-enum {
-	OPTION_PIN = 256,
-	OPTION_MIN,
-	OPTION_RING,
-	OPTION_ALL,
-	OPTION_OPTIMIZED,
-	OPTION_RETURNS,
-	OPTION_STACKS,
-	OPTION_FORCE,
-	OPTION_GROUP,
-	OPTION_NEAR,
-	OPTION_WATCH,
-};
-
-static const struct option long_options[] = {
-	{"pin", required_argument, NULL, OPTION_PIN},
-	{"pid", required_argument, NULL, 'p'},
-	{"function", required_argument, NULL, 'f'},
-	{"exclude", required_argument, NULL, 'N'},
-	{"min", required_argument, NULL, OPTION_MIN},
-	{"ring-size", required_argument, NULL, OPTION_RING},
-	{"all", no_argument, NULL, OPTION_ALL},
-	{"optimized", no_argument, NULL, OPTION_OPTIMIZED},
-	{"returns", required_argument, NULL, OPTION_RETURNS},
-	{"stacks", required_argument, NULL, OPTION_STACKS},
-	{"force", no_argument, NULL, OPTION_FORCE},
-	{"group", required_argument, NULL, OPTION_GROUP},
-	{"near", no_argument, NULL, OPTION_NEAR},
-	{"watch", no_argument, NULL, OPTION_WATCH},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 struct parsed {
 	struct pinned_attach_options options;
-	char **include;
-	char **exclude;
-	bool help;
+	struct option_patterns include;
+	struct option_patterns exclude;
 };
 
-static int bad_value(const char *option, const char *value, const char *wanted)
-{
-	log_error("%s '%s': %s", option, value, wanted);
-	return -EINVAL;
-}
+#define FIELD(name) offsetof(struct parsed, name)
 
-static int parse_ring_size(const char *text, uint64_t *bytes)
-{
-	if (parse_size(text, bytes) || *bytes < 4096 || *bytes > 1u << 30 || (*bytes & (*bytes - 1)))
-		return bad_value("--ring-size", text, "wants a power of two from 4K to 1G, such as 8M");
-	return 0;
-}
+static const struct option_row rows[] = {
+	{"pin", 0, required_argument, option_text, FIELD(options.dir)},
+	{"pid", 'p', required_argument, option_pid, FIELD(options.capture.pid)},
+	{"function", 'f', required_argument, option_patterns, FIELD(include)},
+	{"exclude", 'N', required_argument, option_patterns, FIELD(exclude)},
+	{"min", 0, required_argument, option_minimum, FIELD(options.capture.minimum_ns)},
+	{"ring-size", 0, required_argument, option_ring_size, FIELD(options.capture.ring_bytes)},
+	{"all", 0, no_argument, option_switch, FIELD(options.capture.all)},
+	{"optimized", 0, no_argument, option_switch, FIELD(options.capture.optimized)},
+	{"returns", 0, required_argument, option_returns, FIELD(options.capture.returns)},
+	{"stacks", 0, required_argument, option_stacks, FIELD(options.capture.migrate)},
+	{"force", 0, no_argument, option_switch, FIELD(options.capture.force)},
+	{"group", 0, required_argument, option_text, FIELD(options.group)},
+	{"near", 0, no_argument, option_switch, FIELD(options.near)},
+	{"watch", 0, no_argument, option_switch, FIELD(options.watch)},
+	OPTION_HELP,
+};
 
-static int parse_returns(const char *text, enum return_way *returns)
-{
-	for (enum return_way way = RETURN_AUTO; way <= RETURN_NONE; way++) {
-		if (strcmp(text, return_way_name(way)) == 0) {
-			*returns = way;
-			return 0;
-		}
-	}
-	return bad_value("--returns", text, "wants auto, uretprobe, instruction or none");
-}
-
-/* Those without a value. */
-static void parse_switch(struct pinned_attach_options *o, int option)
-{
-	switch (option) {
-	case OPTION_ALL:
-		o->capture.all = true;
-		break;
-	case OPTION_OPTIMIZED:
-		o->capture.optimized = true;
-		break;
-	case OPTION_FORCE:
-		o->capture.force = true;
-		break;
-	case OPTION_NEAR:
-		o->near = true;
-		break;
-	default:
-		o->watch = true;
-	}
-}
-
-static int parse_one(struct parsed *parsed, int option, const char *value, char *const *argv)
-{
-	struct pinned_attach_options *o = &parsed->options;
-
-	switch (option) {
-	case OPTION_PIN:
-		o->dir = value;
-		return 0;
-	case 'p':
-		return parse_pid(value, &o->capture.pid) ? bad_value("-p", value, "wants a process id") : 0;
-	case 'f':
-		return selector_expand(value, &parsed->include, &o->capture.include_count);
-	case 'N':
-		return selector_expand(value, &parsed->exclude, &o->capture.exclude_count);
-	case OPTION_MIN:
-		return parse_duration(value, &o->capture.minimum_ns)
-			       ? bad_value("--min", value, "wants a time such as 50us")
-			       : 0;
-	case OPTION_RING:
-		return parse_ring_size(value, &o->capture.ring_bytes);
-	case OPTION_RETURNS:
-		return parse_returns(value, &o->capture.returns);
-	case OPTION_STACKS:
-		o->capture.migrate = strcmp(value, "migrate") == 0;
-		return o->capture.migrate || strcmp(value, "stay") == 0
-			       ? 0
-			       : bad_value("--stacks", value, "wants migrate, or stay");
-	case OPTION_GROUP:
-		o->group = value;
-		return 0;
-	case 'h':
-		parsed->help = true;
-		return 0;
-	case ':':
-	case '?':
-		log_error("%s %s; `scopetrace attach --help` tells more", argv[optind - 1],
-			  option == ':' ? "wants a value" : "is no option");
-		return -EINVAL;
-	default:
-		parse_switch(o, option);
-		return 0;
-	}
-}
+static const struct option_table table = {"attach", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
 
 static int check_together(const struct pinned_attach_options *o, int argc, char **argv)
 {
@@ -179,35 +76,35 @@ static int check_together(const struct pinned_attach_options *o, int argc, char 
 	return -EINVAL;
 }
 
+/* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
-	int option, err;
+	struct capture_options *capture = &parsed->options.capture;
+	int err;
 
-	parsed->options.capture = (struct capture_options){.ready_fd = -1, .argc = argc, .argv = argv};
-	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":p:f:N:h", long_options, NULL)) != -1) {
-		err = parse_one(parsed, option, optarg, argv);
-		if (err || parsed->help)
-			return err;
-	}
-	parsed->options.capture.include = parsed->include;
-	parsed->options.capture.exclude = parsed->exclude;
+	*capture = (struct capture_options){.ready_fd = -1, .argc = argc, .argv = argv};
+	err = options_read(&table, parsed, argc, argv);
+	if (err)
+		return err;
+	capture->include = parsed->include.list;
+	capture->include_count = parsed->include.count;
+	capture->exclude = parsed->exclude.list;
+	capture->exclude_count = parsed->exclude.count;
 	return check_together(&parsed->options, argc, argv);
 }
 
 int command_attach(int argc, char **argv)
 {
 	struct parsed parsed = {0};
-	int code = EXIT_DONE;
+	int err = parse(&parsed, argc, argv), code = EXIT_DONE;
 
-	if (parse(&parsed, argc, argv))
-		code = EXIT_USAGE;
-	else if (parsed.help)
+	if (err == OPTIONS_HELP)
 		fputs(help, stdout);
+	else if (err)
+		code = EXIT_USAGE;
 	else if (pinned_attach(&parsed.options))
 		code = EXIT_FAILED;
-	selector_free_patterns(parsed.include, parsed.options.capture.include_count);
-	selector_free_patterns(parsed.exclude, parsed.options.capture.exclude_count);
+	selector_free_patterns(parsed.include.list, parsed.include.count);
+	selector_free_patterns(parsed.exclude.list, parsed.exclude.count);
 	return code;
 }

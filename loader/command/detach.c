@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "command/command.h"
+#include "command/options.h"
 #include "command/pinned_drain.h"
 #include "probe/pin.h"
 #include "probe/pinned.h"
@@ -26,49 +26,30 @@ static const char help[] =
 	"  -h, --help\n\n"
 	"Exit status: 0 done, 1 failed (something could not be removed), 2 usage.\n";
 
-enum { OPTION_PIN = 256 };
-
-static const struct option long_options[] = {
-	{"pin", required_argument, NULL, OPTION_PIN},
-	{"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 struct detach_options {
 	const char *dir;
 	const char *output;
-	bool help;
 	int argc;
 	char *const *argv;
 };
 
+static const struct option_row rows[] = {
+	{"pin", 0, required_argument, option_text, offsetof(struct detach_options, dir)},
+	{"output", 'o', required_argument, option_text, offsetof(struct detach_options, output)},
+	OPTION_HELP,
+};
+
+static const struct option_table table = {"detach", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+
+/* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct detach_options *options, int argc, char **argv)
 {
-	int option;
+	int err;
 
 	*options = (struct detach_options){.argc = argc, .argv = argv};
-	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		switch (option) {
-		case OPTION_PIN:
-			options->dir = optarg;
-			break;
-		case 'o':
-			options->output = optarg;
-			break;
-		case 'h':
-			options->help = true;
-			return 0;
-		default:
-			log_error("%s %s; `scopetrace detach --help` tells more", argv[optind - 1],
-				  option == ':' ? "wants a value" : "is no option");
-			return -EINVAL;
-		}
-	}
-	if (options->dir && optind == argc)
-		return 0;
+	err = options_read(&table, options, argc, argv);
+	if (err || (options->dir && optind == argc))
+		return err;
 	log_error("detach wants --pin DIR, and nothing else but -o FILE");
 	return -EINVAL;
 }
@@ -160,12 +141,13 @@ static int detach(const struct detach_options *options)
 int command_detach(int argc, char **argv)
 {
 	struct detach_options options;
+	int err = parse(&options, argc, argv);
 
-	if (parse(&options, argc, argv))
-		return EXIT_USAGE;
-	if (options.help) {
+	if (err == OPTIONS_HELP) {
 		fputs(help, stdout);
 		return EXIT_DONE;
 	}
+	if (err)
+		return EXIT_USAGE;
 	return detach(&options) ? EXIT_FAILED : EXIT_DONE;
 }

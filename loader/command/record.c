@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "base/vec.h"
 #include "command/capture.h"
 #include "command/command.h"
+#include "command/options.h"
 #include "command/quantity.h"
 #include "timeline/flight.h"
 
@@ -56,103 +55,49 @@ static const char help[] =
 	"status\n"
 	"(128 + signal if one ended it, 127 not found, 126 not executable), 125 when the capture failed.\n";
 
-enum {
-	OPTION_MIN = 256,
-	OPTION_RING,
-	OPTION_BUFFER,
-	OPTION_FLIGHT,
-	OPTION_FLIGHT_SIZE,
-	OPTION_TRIGGER,
-	OPTION_ALL,
-	OPTION_OPTIMIZED,
-	OPTION_FORCE,
-	OPTION_RETURNS,
-	OPTION_STACKS,
-	OPTION_COMPRESS,
-	OPTION_READY_FD,
-	OPTION_JSON
-};
-
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"function", required_argument, NULL, 'f'},
-	{"exclude", required_argument, NULL, 'N'},
-	{"output", required_argument, NULL, 'o'},
-	{"duration", required_argument, NULL, 'd'},
-	{"min", required_argument, NULL, OPTION_MIN},
-	{"ring-size", required_argument, NULL, OPTION_RING},
-	{"buffer", required_argument, NULL, OPTION_BUFFER},
-	{"flight", required_argument, NULL, OPTION_FLIGHT},
-	{"flight-size", required_argument, NULL, OPTION_FLIGHT_SIZE},
-	{"trigger", required_argument, NULL, OPTION_TRIGGER},
-	{"all", no_argument, NULL, OPTION_ALL},
-	{"optimized", no_argument, NULL, OPTION_OPTIMIZED},
-	{"force", no_argument, NULL, OPTION_FORCE},
-	{"returns", required_argument, NULL, OPTION_RETURNS},
-	{"stacks", required_argument, NULL, OPTION_STACKS},
-	{"compress", optional_argument, NULL, OPTION_COMPRESS},
-	{"ready-fd", required_argument, NULL, OPTION_READY_FD},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 /* Options, and the lists that they build up. */
 struct parsed {
 	struct capture_options options;
-	char **include; /* with the patterns of @FILE */
-	char **exclude;
-	struct capture_trigger *triggers;
-	size_t trigger_capacity;
-	char **argv;
-	bool help;
+	struct option_patterns include; /* with the patterns of @FILE */
+	struct option_patterns exclude;
+	struct trigger_list {
+		struct capture_trigger *all;
+		size_t count, capacity;
+	} triggers;
 };
 
-static int bad_value(const char *option, const char *value, const char *wanted)
+static int read_pid(char *value, void *pid)
 {
-	log_error("%s '%s': %s", option, value, wanted);
-	return -EINVAL;
+	if (*(pid_t *)pid)
+		return option_refuse("-p", value, "one process at a time: -p was given before");
+	return option_pid(value, pid);
 }
 
-static int parse_ready_fd(const char *text, int *fd)
+static int read_buffer(char *text, void *field)
 {
-	char *end;
-	long number = strtol(text, &end, 10);
+	uint64_t *bytes = field;
 
-	if (*end || end == text || number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
-		return bad_value("--ready-fd", text, "not an open file descriptor");
-	/* A command that we launch must not hold it open. */
-	fcntl((int)number, F_SETFD, FD_CLOEXEC);
-	*fd = (int)number;
-	return 0;
-}
-
-static int parse_ring_size(const char *text, uint64_t *bytes)
-{
-	if (parse_size(text, bytes) || *bytes < 4096 || *bytes > 1u << 30 || (*bytes & (*bytes - 1)))
-		return bad_value("--ring-size", text, "wants a power of two from 4K to 1G, such as 8M");
-	return 0;
-}
-
-static int parse_buffer(const char *text, uint64_t *bytes)
-{
 	if (parse_size(text, bytes) || *bytes < RELAY_BYTES_LEAST || *bytes > RELAY_BYTES_MOST ||
 	    (*bytes & (*bytes - 1)))
-		return bad_value("--buffer", text, "wants a power of two from 256K to 1G, such as 16M");
+		return option_refuse("--buffer", text, "wants a power of two from 256K to 1G, such as 16M");
 	return 0;
 }
 
-static int parse_flight(const char *text, uint64_t *ns)
+static int read_flight(char *text, void *field)
 {
+	uint64_t *ns = field;
+
 	if (parse_duration(text, ns) || *ns > FLIGHT_LONGEST_NS)
-		return bad_value("--flight", text, "wants a time up to a day, such as 5, 500ms or 2m");
+		return option_refuse("--flight", text, "wants a time up to a day, such as 5, 500ms or 2m");
 	return 0;
 }
 
-static int parse_flight_size(const char *text, uint64_t *bytes)
+static int read_flight_size(char *text, void *field)
 {
+	uint64_t *bytes = field;
+
 	if (parse_size(text, bytes) || *bytes < FLIGHT_BYTES_LEAST || *bytes > FLIGHT_SIZE_MOST)
-		return bad_value("--flight-size", text, "wants a size from 8M to 1024G, such as 256M");
+		return option_refuse("--flight-size", text, "wants a size from 8M to 1024G, such as 256M");
 	return 0;
 }
 
@@ -162,121 +107,57 @@ static bool is_blank(char c)
 }
 
 /* The last '>' is ours: names have some, too. */
-static int parse_trigger(struct parsed *parsed, const char *text)
+static int read_trigger(char *text, void *list)
 {
-	struct capture_options *o = &parsed->options;
+	struct trigger_list *triggers = list;
 	struct capture_trigger trigger = {.text = text, .name = text};
 	const char *mark = strrchr(text, '>'), *time = mark ? mark + 1 : NULL;
 
 	while (time && is_blank(*time))
 		time++;
 	if (!time || parse_duration(time, &trigger.longer_than_ns))
-		return bad_value("--trigger", text, "wants NAME>TIME in quotes, such as 'render>16ms'");
+		return option_refuse("--trigger", text, "wants NAME>TIME in quotes, such as 'render>16ms'");
 	while (is_blank(*trigger.name))
 		trigger.name++;
 	while (mark > trigger.name && is_blank(mark[-1]))
 		mark--;
 	trigger.length = (size_t)(mark - trigger.name);
 	if (!trigger.length)
-		return bad_value("--trigger", text, "wants a name before the '>'");
-	if (vec_grow(&parsed->triggers, &parsed->trigger_capacity, o->trigger_count))
+		return option_refuse("--trigger", text, "wants a name before the '>'");
+	if (vec_grow(&triggers->all, &triggers->capacity, triggers->count))
 		return -ENOMEM;
-	parsed->triggers[o->trigger_count++] = trigger;
+	triggers->all[triggers->count++] = trigger;
 	return 0;
 }
 
-static int parse_returns(const char *text, enum return_way *returns)
-{
-	for (enum return_way way = RETURN_AUTO; way <= RETURN_NONE; way++) {
-		if (strcmp(text, return_way_name(way)) == 0) {
-			*returns = way;
-			return 0;
-		}
-	}
-	return bad_value("--returns", text, "wants auto, uretprobe, instruction or none");
-}
+#define FIELD(name)  offsetof(struct parsed, name)
+#define OPTION(name) offsetof(struct parsed, options.name)
 
-static int parse_stacks(const char *text, bool *migrate)
-{
-	*migrate = strcmp(text, "migrate") == 0;
-	return *migrate || strcmp(text, "stay") == 0 ? 0
-						     : bad_value("--stacks", text, "wants migrate, or stay");
-}
+static const struct option_row rows[] = {
+	{"pid", 'p', required_argument, read_pid, OPTION(pid)},
+	{"function", 'f', required_argument, option_patterns, FIELD(include)},
+	{"exclude", 'N', required_argument, option_patterns, FIELD(exclude)},
+	{"output", 'o', required_argument, option_output, OPTION(output)},
+	{"duration", 'd', required_argument, option_duration, OPTION(duration_ns)},
+	{"min", 0, required_argument, option_minimum, OPTION(minimum_ns)},
+	{"ring-size", 0, required_argument, option_ring_size, OPTION(ring_bytes)},
+	{"buffer", 0, required_argument, read_buffer, OPTION(buffer_bytes)},
+	{"flight", 0, required_argument, read_flight, OPTION(flight_ns)},
+	{"flight-size", 0, required_argument, read_flight_size, OPTION(flight_bytes)},
+	{"trigger", 0, required_argument, read_trigger, FIELD(triggers)},
+	{"all", 0, no_argument, option_switch, OPTION(all)},
+	{"optimized", 0, no_argument, option_switch, OPTION(optimized)},
+	{"force", 0, no_argument, option_switch, OPTION(force)},
+	{"returns", 0, required_argument, option_returns, OPTION(returns)},
+	{"stacks", 0, required_argument, option_stacks, OPTION(migrate)},
+	{"compress", 0, optional_argument, option_compress, OPTION(compress)},
+	{"ready-fd", 0, required_argument, option_ready_fd, OPTION(ready_fd)},
+	{"json", 0, no_argument, option_switch, OPTION(json)},
+	OPTION_HELP,
+};
 
-static int parse_compress(const char *text, int *level)
-{
-	*level = text ? text[0] - '0' : 1;
-	if (text && (*level < 1 || *level > 9 || text[1]))
-		return bad_value("--compress", text, "wants a level from 1 (fast) to 9 (small)");
-	return 0;
-}
-
-static int parse_one(struct parsed *parsed, int option, const char *value)
-{
-	struct capture_options *o = &parsed->options;
-
-	switch (option) {
-	case 'p':
-		if (o->pid)
-			return bad_value("-p", value, "one process at a time: -p was given before");
-		return parse_pid(value, &o->pid) ? bad_value("-p", value, "wants a process id") : 0;
-	case 'f':
-		return selector_expand(value, &parsed->include, &o->include_count);
-	case 'N':
-		return selector_expand(value, &parsed->exclude, &o->exclude_count);
-	case 'o':
-		o->output = value;
-		return *value ? 0 : bad_value("-o", value, "wants a file name");
-	case 'd':
-		return parse_duration(value, &o->duration_ns)
-			       ? bad_value("--duration", value, "wants a time such as 2, 2s, 500ms or 1m")
-			       : 0;
-	case OPTION_MIN:
-		return parse_duration(value, &o->minimum_ns)
-			       ? bad_value("--min", value, "wants a time such as 50us")
-			       : 0;
-	case OPTION_RING:
-		return parse_ring_size(value, &o->ring_bytes);
-	case OPTION_BUFFER:
-		return parse_buffer(value, &o->buffer_bytes);
-	case OPTION_FLIGHT:
-		return parse_flight(value, &o->flight_ns);
-	case OPTION_FLIGHT_SIZE:
-		return parse_flight_size(value, &o->flight_bytes);
-	case OPTION_TRIGGER:
-		return parse_trigger(parsed, value);
-	case OPTION_COMPRESS:
-		return parse_compress(value, &o->compress);
-	case OPTION_READY_FD:
-		return parse_ready_fd(value, &o->ready_fd);
-	case OPTION_ALL:
-		o->all = true;
-		return 0;
-	case OPTION_OPTIMIZED:
-		o->optimized = true;
-		return 0;
-	case OPTION_RETURNS:
-		return parse_returns(value, &o->returns);
-	case OPTION_STACKS:
-		return parse_stacks(value, &o->migrate);
-	case OPTION_FORCE:
-		o->force = true;
-		return 0;
-	case OPTION_JSON:
-		o->json = true;
-		return 0;
-	case 'h':
-		parsed->help = true;
-		return 0;
-	case ':':
-		log_error("%s wants a value; `scopetrace record --help` tells which",
-			  parsed->argv[optind - 1]);
-		return -EINVAL;
-	default:
-		log_error("%s is no option; `scopetrace record --help` lists them", parsed->argv[optind - 1]);
-		return -EINVAL;
-	}
-}
+static const struct option_table table = {"record", rows,	   sizeof(rows) / sizeof(*rows),
+					  true,	    "tells which", "lists them"};
 
 static int check_flight(const struct capture_options *o)
 {
@@ -292,10 +173,8 @@ static int check_flight(const struct capture_options *o)
 	return 0;
 }
 
-static int check_together(struct parsed *parsed, int argc, char **argv)
+static int check_together(struct capture_options *o, int argc, char **argv)
 {
-	struct capture_options *o = &parsed->options;
-
 	if (optind < argc)
 		o->command = argv + optind;
 	if (o->pid && o->command) {
@@ -322,25 +201,23 @@ static int check_together(struct parsed *parsed, int argc, char **argv)
 	return check_flight(o);
 }
 
+/* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
-	int option, err;
+	struct capture_options *o = &parsed->options;
+	int err;
 
-	parsed->options = (struct capture_options){
-		.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
-	parsed->argv = argv;
-	optind = 0;
-	opterr = 0;
-	/* '+': options end where the command begins. */
-	while ((option = getopt_long(argc, argv, "+:p:f:N:o:d:h", long_options, NULL)) != -1) {
-		err = parse_one(parsed, option, optarg);
-		if (err || parsed->help)
-			return err;
-	}
-	parsed->options.include = parsed->include;
-	parsed->options.exclude = parsed->exclude;
-	parsed->options.triggers = parsed->triggers;
-	return check_together(parsed, argc, argv);
+	*o = (struct capture_options){.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
+	err = options_read(&table, parsed, argc, argv);
+	if (err)
+		return err;
+	o->include = parsed->include.list;
+	o->include_count = parsed->include.count;
+	o->exclude = parsed->exclude.list;
+	o->exclude_count = parsed->exclude.count;
+	o->triggers = parsed->triggers.all;
+	o->trigger_count = parsed->triggers.count;
+	return check_together(o, argc, argv);
 }
 
 /* What a launched command that could not be captured, or could not be run, makes of our exit code. */
@@ -377,17 +254,16 @@ static int record(const struct capture_options *options)
 int command_record(int argc, char **argv)
 {
 	struct parsed parsed = {0};
-	int err = parse(&parsed, argc, argv);
-	int code = EXIT_DONE;
+	int err = parse(&parsed, argc, argv), code = EXIT_DONE;
 
-	if (err)
-		code = EXIT_USAGE;
-	else if (parsed.help)
+	if (err == OPTIONS_HELP)
 		fputs(help, stdout);
+	else if (err)
+		code = EXIT_USAGE;
 	else
 		code = record(&parsed.options);
-	selector_free_patterns(parsed.include, parsed.options.include_count);
-	selector_free_patterns(parsed.exclude, parsed.options.exclude_count);
-	free(parsed.triggers);
+	selector_free_patterns(parsed.include.list, parsed.include.count);
+	selector_free_patterns(parsed.exclude.list, parsed.exclude.count);
+	free(parsed.triggers.all);
 	return code;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "command/command.h"
+#include "command/options.h"
 #include "command/pinned_add.h"
 #include "command/quantity.h"
 #include "probe/pin.h"
@@ -29,123 +29,121 @@ static const char help[] =
 	"  -h, --help\n\n"
 	"Exit status: 0 done, 1 failed (the changes before the one that failed are made), 2 usage.\n";
 
-enum {
-	OPTION_PIN = 256,
-	OPTION_OFF,
-	OPTION_ON,
-	OPTION_MIN,
-	OPTION_PAUSE,
-	OPTION_RESUME,
-	OPTION_ADD,
-	OPTION_REMOVE,
-};
-
-static const struct option long_options[] = {
-	{"pin", required_argument, NULL, OPTION_PIN},
-	{"off", required_argument, NULL, OPTION_OFF},
-	{"on", required_argument, NULL, OPTION_ON},
-	{"min", required_argument, NULL, OPTION_MIN},
-	{"pause", no_argument, NULL, OPTION_PAUSE},
-	{"resume", no_argument, NULL, OPTION_RESUME},
-	{"add-pid", required_argument, NULL, OPTION_ADD},
-	{"remove-pid", required_argument, NULL, OPTION_REMOVE},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+enum change_kind {
+	CHANGE_OFF,
+	CHANGE_ON,
+	CHANGE_MIN,
+	CHANGE_PAUSE,
+	CHANGE_RESUME,
+	CHANGE_ADD,
+	CHANGE_REMOVE
 };
 
 struct change {
-	int option;
+	enum change_kind kind;
 	const char *name; /* of functions, a glob */
 	uint64_t minimum_ns;
 	pid_t pid;
 };
 
 struct changes {
-	const char *dir;
 	struct change *items;
 	size_t count, capacity;
-	bool help;
+};
+
+struct parsed {
+	const char *dir;
+	struct changes changes;
 };
 
 /* ---- options ------------------------------------------------------------------------------------------ */
 
-static int bad_value(const char *option, const char *value, const char *wanted)
+static int add_change(struct changes *changes, struct change change)
 {
-	log_error("%s '%s': %s", option, value, wanted);
-	return -EINVAL;
-}
-
-/* TIME, 0, or NAME=TIME; the name is cut off its own text. */
-static int parse_minimum(char *text, struct change *change)
-{
-	char *equals = strrchr(text, '=');
-	const char *time = equals ? equals + 1 : text;
-
-	change->minimum_ns = 0;
-	if (strcmp(time, "0") != 0 && parse_duration(time, &change->minimum_ns))
-		return bad_value("--min", text, "wants a time such as 50us, 0, or FUNCTION=TIME");
-	if (equals) {
-		*equals = '\0';
-		change->name = text;
-	}
-	return 0;
-}
-
-static int parse_change(int option, char *value, struct change *change)
-{
-	change->option = option;
-	switch (option) {
-	case OPTION_MIN:
-		return parse_minimum(value, change);
-	case OPTION_ADD:
-	case OPTION_REMOVE:
-		return parse_pid(value, &change->pid)
-			       ? bad_value("--add-pid, --remove-pid", value, "wants a process id")
-			       : 0;
-	default:
-		change->name = value;
-		return 0;
-	}
-}
-
-static int parse_one(struct changes *changes, int option, char *value, char *const *argv)
-{
-	struct change change = {0};
-
-	switch (option) {
-	case OPTION_PIN:
-		changes->dir = value;
-		return 0;
-	case 'h':
-		changes->help = true;
-		return 0;
-	case ':':
-	case '?':
-		log_error("%s %s; `scopetrace set --help` tells more", argv[optind - 1],
-			  option == ':' ? "wants a value" : "is no option");
-		return -EINVAL;
-	}
-	if (parse_change(option, value, &change))
-		return -EINVAL;
 	if (vec_grow(&changes->items, &changes->capacity, changes->count))
 		return -ENOMEM;
 	changes->items[changes->count++] = change;
 	return 0;
 }
 
-static int parse(struct changes *changes, int argc, char **argv)
+static int read_off(char *name, void *changes)
 {
-	int option, err;
+	return add_change(changes, (struct change){.kind = CHANGE_OFF, .name = name});
+}
 
-	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		err = parse_one(changes, option, optarg, argv);
-		if (err || changes->help)
-			return err;
+static int read_on(char *name, void *changes)
+{
+	return add_change(changes, (struct change){.kind = CHANGE_ON, .name = name});
+}
+
+static int read_pause(char *value, void *changes)
+{
+	(void)value;
+	return add_change(changes, (struct change){.kind = CHANGE_PAUSE});
+}
+
+static int read_resume(char *value, void *changes)
+{
+	(void)value;
+	return add_change(changes, (struct change){.kind = CHANGE_RESUME});
+}
+
+static int read_process(enum change_kind kind, const char *text, struct changes *changes)
+{
+	struct change change = {.kind = kind};
+
+	return parse_pid(text, &change.pid)
+		       ? option_refuse("--add-pid, --remove-pid", text, "wants a process id")
+		       : add_change(changes, change);
+}
+
+static int read_add(char *text, void *changes)
+{
+	return read_process(CHANGE_ADD, text, changes);
+}
+
+static int read_remove(char *text, void *changes)
+{
+	return read_process(CHANGE_REMOVE, text, changes);
+}
+
+/* TIME, 0, or NAME=TIME; the name is cut off its own text. */
+static int read_minimum(char *text, void *changes)
+{
+	struct change change = {.kind = CHANGE_MIN};
+	char *equals = strrchr(text, '=');
+	const char *time = equals ? equals + 1 : text;
+
+	if (strcmp(time, "0") != 0 && parse_duration(time, &change.minimum_ns))
+		return option_refuse("--min", text, "wants a time such as 50us, 0, or FUNCTION=TIME");
+	if (equals) {
+		*equals = '\0';
+		change.name = text;
 	}
-	if (changes->dir && changes->count && optind == argc)
-		return 0;
+	return add_change(changes, change);
+}
+
+static const struct option_row rows[] = {
+	{"pin", 0, required_argument, option_text, offsetof(struct parsed, dir)},
+	{"off", 0, required_argument, read_off, offsetof(struct parsed, changes)},
+	{"on", 0, required_argument, read_on, offsetof(struct parsed, changes)},
+	{"min", 0, required_argument, read_minimum, offsetof(struct parsed, changes)},
+	{"pause", 0, no_argument, read_pause, offsetof(struct parsed, changes)},
+	{"resume", 0, no_argument, read_resume, offsetof(struct parsed, changes)},
+	{"add-pid", 0, required_argument, read_add, offsetof(struct parsed, changes)},
+	{"remove-pid", 0, required_argument, read_remove, offsetof(struct parsed, changes)},
+	OPTION_HELP,
+};
+
+static const struct option_table table = {"set", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+
+/* 0, OPTIONS_HELP or -errno, said. */
+static int parse(struct parsed *parsed, int argc, char **argv)
+{
+	int err = options_read(&table, parsed, argc, argv);
+
+	if (err || (parsed->dir && parsed->changes.count && optind == argc))
+		return err;
 	log_error("set wants --pin DIR and what to change; `scopetrace set --help` tells more");
 	return -EINVAL;
 }
@@ -171,9 +169,9 @@ static bool is_named(const char *symbol, const char *wanted)
 
 static void change_function(const struct change *change, struct function_setting *setting)
 {
-	if (change->option == OPTION_MIN)
+	if (change->kind == CHANGE_MIN)
 		setting->minimum_ns = change->minimum_ns;
-	else if (change->option == OPTION_OFF)
+	else if (change->kind == CHANGE_OFF)
 		setting->flags |= FUNCTION_OFF;
 	else
 		setting->flags &= ~(uint32_t)FUNCTION_OFF;
@@ -209,9 +207,9 @@ static int change_settings(const struct pinned *pinned, const struct change *cha
 
 	if (err)
 		return err;
-	if (change->option == OPTION_MIN)
+	if (change->kind == CHANGE_MIN)
 		settings.minimum_ns = change->minimum_ns;
-	else if (change->option == OPTION_PAUSE)
+	else if (change->kind == CHANGE_PAUSE)
 		settings.flags |= SETTING_PAUSED;
 	else
 		settings.flags &= ~(uint32_t)SETTING_PAUSED;
@@ -220,31 +218,31 @@ static int change_settings(const struct pinned *pinned, const struct change *cha
 
 static int apply(const struct pinned *pinned, const struct change *change)
 {
-	if (change->option == OPTION_ADD)
+	if (change->kind == CHANGE_ADD)
 		return pinned_add(pinned, change->pid);
-	if (change->option == OPTION_REMOVE)
+	if (change->kind == CHANGE_REMOVE)
 		return pinned_take_out(pinned, change->pid);
 	return change->name ? change_functions(pinned, change) : change_settings(pinned, change);
 }
 
-static int apply_all(const struct changes *changes)
+static int apply_all(const struct parsed *parsed)
 {
 	struct pinned pinned;
-	int err = pinned_open(&pinned, changes->dir), lock = -1;
+	int err = pinned_open(&pinned, parsed->dir), lock = -1;
 
 	if (!err) {
-		lock = pin_lock_changes(changes->dir);
+		lock = pin_lock_changes(parsed->dir);
 		err = lock < 0 ? lock : 0;
 		if (err == -EBUSY)
-			log_error("another command is just changing %s: try again", changes->dir);
+			log_error("another command is just changing %s: try again", parsed->dir);
 		else if (err == -ENOENT)
 			log_error(
 				"the links of %s were removed by hand: nothing is traced any more; `scopetrace detach` "
 				"removes the rest",
-				changes->dir);
+				parsed->dir);
 	}
-	for (size_t i = 0; i < changes->count && !err; i++)
-		err = apply(&pinned, &changes->items[i]);
+	for (size_t i = 0; i < parsed->changes.count && !err; i++)
+		err = apply(&pinned, &parsed->changes.items[i]);
 	if (lock >= 0)
 		close(lock);
 	pinned_close(&pinned);
@@ -253,15 +251,15 @@ static int apply_all(const struct changes *changes)
 
 int command_set(int argc, char **argv)
 {
-	struct changes changes = {0};
-	int code = EXIT_DONE;
+	struct parsed parsed = {0};
+	int err = parse(&parsed, argc, argv), code = EXIT_DONE;
 
-	if (parse(&changes, argc, argv))
-		code = EXIT_USAGE;
-	else if (changes.help)
+	if (err == OPTIONS_HELP)
 		fputs(help, stdout);
-	else if (apply_all(&changes))
+	else if (err)
+		code = EXIT_USAGE;
+	else if (apply_all(&parsed))
 		code = EXIT_FAILED;
-	free(changes.items);
+	free(parsed.changes.items);
 	return code;
 }

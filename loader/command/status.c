@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include "base/log.h"
 #include "command/command.h"
+#include "command/options.h"
 #include "command/pinned_status.h"
 #include "probe/pin.h"
 #include "source/bpf_ring.h"
@@ -21,14 +21,18 @@ static const char help[] =
 	"  -h, --help\n\n"
 	"Exit status: 0 done, 1 failed (nothing is attached there), 2 usage.\n";
 
-enum { OPTION_PIN = 256, OPTION_JSON };
-
-static const struct option long_options[] = {
-	{"pin", required_argument, NULL, OPTION_PIN},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+struct status_options {
+	const char *dir;
+	bool json;
 };
+
+static const struct option_row rows[] = {
+	{"pin", 0, required_argument, option_text, offsetof(struct status_options, dir)},
+	{"json", 0, no_argument, option_switch, offsetof(struct status_options, json)},
+	OPTION_HELP,
+};
+
+static const struct option_table table = {"status", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
 
 static int read_ring(struct pinned_status *status)
 {
@@ -123,32 +127,18 @@ static int print(const char *dir, bool json)
 
 int command_status(int argc, char **argv)
 {
-	const char *dir = NULL;
-	bool json = false;
-	int option;
+	struct status_options options = {0};
+	int err = options_read(&table, &options, argc, argv);
 
-	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		switch (option) {
-		case OPTION_PIN:
-			dir = optarg;
-			break;
-		case OPTION_JSON:
-			json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return EXIT_DONE;
-		default:
-			log_error("%s %s; `scopetrace status --help` tells more", argv[optind - 1],
-				  option == ':' ? "wants a value" : "is no option");
-			return EXIT_USAGE;
-		}
+	if (err == OPTIONS_HELP) {
+		fputs(help, stdout);
+		return EXIT_DONE;
 	}
-	if (!dir || optind < argc) {
+	if (err)
+		return EXIT_USAGE;
+	if (!options.dir || optind < argc) {
 		log_error("status wants --pin DIR; `scopetrace status --help` tells its options");
 		return EXIT_USAGE;
 	}
-	return print(dir, json) ? EXIT_FAILED : EXIT_DONE;
+	return print(options.dir, options.json) ? EXIT_FAILED : EXIT_DONE;
 }
