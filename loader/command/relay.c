@@ -11,6 +11,7 @@
 #include "source/handoff.h"
 #include "source/pending.h"
 #include "timeline/capture_format.h"
+#include "timeline/forward.h"
 #include "timeline/intern.h"
 
 /* The header of a record of the hand-off. */
@@ -36,7 +37,6 @@ enum note_kind {
 #define NOTES_MOST    ((64u << 20) / WORD) /* of all that wait for room, before threads are discarded */
 #define LOSSES_ONCE   64u		   /* in one record */
 #define RINGS	      256u		   /* manual_event.ring has 8 bits */
-#define TRANSLATED    256u		   /* events at a time */
 #define WORDS_PER_TAG 16u		   /* so short no batch is, but a few in a row */
 
 static_assert(2 * (CAPTURE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_WORDS) <=
@@ -46,7 +46,7 @@ static_assert(RELAY_BYTES_MOST / WORD < HANDOFF_SIZE_END, "the largest buffer is
 
 struct relay {
 	struct event_output output;
-	struct event_output *sink;
+	struct renaming sink; /* under its own names */
 	struct handoff *handoff;
 	bool started;
 
@@ -89,17 +89,20 @@ static int keep_failure(struct relay *relay, int err)
 
 static int put_string(struct relay *relay, const char *bytes, size_t length)
 {
+	struct event_output *sink = relay->sink.next;
 	int err = vec_grow(&relay->ids, &relay->id_capacity, relay->id_count);
 
 	if (!err)
-		err = relay->sink->string(relay->sink, bytes, length, &relay->ids[relay->id_count]);
+		err = sink->string(sink, bytes, length, &relay->ids[relay->id_count]);
 	relay->id_count += !err;
 	return err;
 }
 
 /* *id becomes the sink's. */
-static int translate(const struct relay *relay, uint32_t *id)
+static int rename_for_sink(struct renaming *sink, uint32_t *id)
 {
+	const struct relay *relay = (struct relay *)((char *)sink - offsetof(struct relay, sink));
+
 	if (*id > relay->id_count) {
 		log_error("a name was not handed off before what bears it (%u of %zu), which is a bug of "
 			  "scopetrace",
@@ -111,43 +114,23 @@ static int translate(const struct relay *relay, uint32_t *id)
 	return 0;
 }
 
-static int put_thread(struct relay *relay, const void *bytes)
-{
-	struct thread_info thread;
-	int err;
-
-	memcpy(&thread, bytes, sizeof(thread));
-	err = translate(relay, &thread.name);
-	return err ? err : relay->sink->thread(relay->sink, &thread);
-}
-
-static int put_process(struct relay *relay, const void *bytes)
-{
-	struct process_info process;
-	int err;
-
-	memcpy(&process, bytes, sizeof(process));
-	err = translate(relay, &process.name);
-	if (!err)
-		err = translate(relay, &process.command);
-	return err ? err : relay->sink->process(relay->sink, &process);
-}
-
 static int put_note(struct relay *relay, enum note_kind kind, const void *bytes, size_t length)
 {
+	struct event_output *sink = relay->sink.next;
+
 	if (relay->failed)
 		return relay->failed;
 	switch (kind) {
 	case NOTE_STRING:
 		return keep_failure(relay, put_string(relay, bytes, length));
 	case NOTE_THREAD:
-		return keep_failure(relay, put_thread(relay, bytes));
+		return keep_failure(relay, renaming_thread(&relay->sink, bytes));
 	case NOTE_ANCHOR:
-		return keep_failure(relay, relay->sink->anchor(relay->sink, bytes));
+		return keep_failure(relay, sink->anchor(sink, bytes));
 	case NOTE_PROCESS:
-		return keep_failure(relay, put_process(relay, bytes));
+		return keep_failure(relay, renaming_process(&relay->sink, bytes));
 	case NOTE_LOSS:
-		return keep_failure(relay, relay->sink->loss(relay->sink, bytes));
+		return keep_failure(relay, sink->loss(sink, bytes));
 	}
 	return -EBADMSG;
 }
@@ -170,34 +153,23 @@ static int put_notes(struct relay *relay, const uint64_t *notes, size_t words)
 static int put_hooked(struct relay *relay, struct ring_span span, const struct hooked_scope *scopes,
 		      size_t count)
 {
+	struct event_output *sink = relay->sink.next;
 	bool other;
 
 	if (relay->failed)
 		return relay->failed;
 	other = span.first != relay->put_span.first || span.last != relay->put_span.last;
-	if (relay->sink->span && span.last && other)
-		relay->sink->span(relay->sink, span.first, span.last);
+	if (sink->span && span.last && other)
+		sink->span(sink, span.first, span.last);
 	relay->put_span = span;
-	return keep_failure(relay, relay->sink->hooked(relay->sink, scopes, count));
+	return keep_failure(relay, sink->hooked(sink, scopes, count));
 }
 
 static int put_manual(struct relay *relay, const struct manual_event *events, size_t count)
 {
-	struct manual_event translated[TRANSLATED];
-	int err = relay->failed;
-
-	while (count && !err) {
-		size_t now = count < TRANSLATED ? count : TRANSLATED;
-
-		memcpy(translated, events, now * sizeof(*events));
-		for (size_t i = 0; i < now && !err; i++)
-			err = translate(relay, &translated[i].name);
-		if (!err)
-			err = relay->sink->manual(relay->sink, translated, now);
-		events += now;
-		count -= now;
-	}
-	return keep_failure(relay, err);
+	if (relay->failed)
+		return relay->failed;
+	return keep_failure(relay, renaming_manual(&relay->sink, events, count));
 }
 
 /* ---- the drain side: what is kept --------------------------------------------------------------------- */
@@ -570,7 +542,7 @@ struct relay *relay_create(struct event_output *sink, size_t bytes, size_t funct
 		.span = output_span,
 		.process = output_process,
 	};
-	relay->sink = sink;
+	relay->sink = (struct renaming){sink, rename_for_sink};
 	relay->before_ns = relay->began_ns = io_now_ns();
 	relay->function_count = function_count;
 	relay->lost_calls = calloc(function_count + 1, sizeof(*relay->lost_calls));

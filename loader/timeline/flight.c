@@ -11,11 +11,11 @@
 #include "base/vec.h"
 #include "timeline/capture_format.h"
 #include "timeline/capture_write.h"
+#include "timeline/forward.h"
 #include "timeline/intern.h"
 
 #define BLOCK_BYTES  (64u << 10)
 #define BLOCK_SHARES 64u   /* a block holds at most this part of the window, so that it goes in small steps */
-#define TRANSLATED   256u  /* events at a time */
 #define CLOCKS	     4u	   /* enum clock_id is smaller */
 #define OPEN_MOST    1024u /* of a thread: the oldest one goes, as its stop has been lost */
 #define ANCHORS_KEPT 2u	   /* of each clock, from before the window: they say how fast it ran */
@@ -459,9 +459,9 @@ static int output_process(struct event_output *output, const struct process_info
 
 /* One file being written. */
 struct copy {
+	struct renaming into; /* the writer's output */
 	struct flight *flight;
 	struct capture_writer *writer;
-	struct event_output *output; /* the writer's */
 	const struct flight_writing *how;
 	uint32_t *ids;		    /* by name: its id in the file; 0: not there yet */
 	struct hash_map open_index; /* call_key() -> how->open */
@@ -508,13 +508,14 @@ static int write_running(struct copy *copy)
 
 	for (size_t i = 0; i < copy->how->open_count && !err; i++)
 		if (!copy->ended[i] && copy->how->open[i].function < copy->flight->function_count)
-			err = copy->output->hooked(copy->output, &copy->how->open[i], 1);
+			err = copy->into.next->hooked(copy->into.next, &copy->how->open[i], 1);
 	return err;
 }
 
 /* *id becomes the file's. */
-static int translate(struct copy *copy, uint32_t *id)
+static int rename_in(struct renaming *into, uint32_t *id)
 {
+	struct copy *copy = (struct copy *)((char *)into - offsetof(struct copy, into));
 	const struct intern *strings = &copy->flight->strings;
 	uint32_t *known = &copy->ids[*id];
 	int err = 0;
@@ -522,8 +523,7 @@ static int translate(struct copy *copy, uint32_t *id)
 	if (*id && !*known) {
 		const struct intern_entry *entry = &strings->entries[*id - 1];
 
-		err = copy->output->string(copy->output, strings->bytes + entry->offset, entry->length,
-					   known);
+		err = into->next->string(into->next, strings->bytes + entry->offset, entry->length, known);
 	}
 	if (*id)
 		*id = *known;
@@ -543,7 +543,7 @@ static int write_hooked(struct copy *copy, const struct hooked_scope *scopes, si
 		if (kept)
 			continue;
 		if (i > run)
-			err = copy->output->hooked(copy->output, &scopes[run], i - run);
+			err = copy->into.next->hooked(copy->into.next, &scopes[run], i - run);
 		if (i < count && copy->how->last)
 			count_expired(copy->flight, &scopes[i]);
 		run = i + 1;
@@ -551,54 +551,17 @@ static int write_hooked(struct copy *copy, const struct hooked_scope *scopes, si
 	return err;
 }
 
-static int write_manual(struct copy *copy, const struct manual_event *events, size_t count)
-{
-	struct manual_event translated[TRANSLATED];
-	int err = 0;
-
-	while (count && !err) {
-		size_t now = count < TRANSLATED ? count : TRANSLATED;
-
-		memcpy(translated, events, now * sizeof(*events));
-		for (size_t i = 0; i < now && !err; i++)
-			err = translate(copy, &translated[i].name);
-		if (!err)
-			err = copy->output->manual(copy->output, translated, now);
-		events += now;
-		count -= now;
-	}
-	return err;
-}
-
-static int write_thread(struct copy *copy, const struct thread_info *thread)
-{
-	struct thread_info translated = *thread;
-	int err = translate(copy, &translated.name);
-
-	return err ? err : copy->output->thread(copy->output, &translated);
-}
-
-static int write_process(struct copy *copy, const struct process_info *process)
-{
-	struct process_info translated = *process;
-	int err = translate(copy, &translated.name);
-
-	if (!err)
-		err = translate(copy, &translated.command);
-	return err ? err : copy->output->process(copy->output, &translated);
-}
-
 static int write_record(struct copy *copy, enum item_kind kind, const void *record)
 {
 	switch (kind) {
 	case ITEM_LOSS:
-		return copy->output->loss(copy->output, record);
+		return copy->into.next->loss(copy->into.next, record);
 	case ITEM_THREAD:
-		return write_thread(copy, record);
+		return renaming_thread(&copy->into, record);
 	case ITEM_ANCHOR:
-		return copy->output->anchor(copy->output, record);
+		return copy->into.next->anchor(copy->into.next, record);
 	case ITEM_PROCESS:
-		return write_process(copy, record);
+		return renaming_process(&copy->into, record);
 	default:
 		return -EBADMSG;
 	}
@@ -612,7 +575,7 @@ static int write_item(struct copy *copy, const struct item *item)
 	if (item->kind == ITEM_HOOKED)
 		return write_hooked(copy, (const struct hooked_scope *)(item + 1), item->count);
 	if (item->kind == ITEM_MANUAL)
-		return write_manual(copy, (const struct manual_event *)(item + 1), item->count);
+		return renaming_manual(&copy->into, (const struct manual_event *)(item + 1), item->count);
 	for (uint32_t i = 0; i < item->count && !err; i++, record += item_sizes[item->kind])
 		err = write_record(copy, (enum item_kind)item->kind, record);
 	return err;
@@ -625,9 +588,9 @@ static int write_functions(struct copy *copy)
 	for (size_t i = 0; i < copy->flight->function_count && !err; i++) {
 		struct function_info function = copy->flight->functions[i];
 
-		err = translate(copy, &function.name);
+		err = rename_in(&copy->into, &function.name);
 		if (!err)
-			err = translate(copy, &function.module);
+			err = rename_in(&copy->into, &function.module);
 		if (!err)
 			err = capture_writer_function(copy->writer, &function);
 	}
@@ -641,7 +604,7 @@ static int write_known_thread(struct copy *copy, const struct known_thread *know
 
 	for (size_t i = 0; i < 3 && !err; i++)
 		if (told[i]->change)
-			err = write_thread(copy, told[i]);
+			err = renaming_thread(&copy->into, told[i]);
 	return err;
 }
 
@@ -650,7 +613,7 @@ static int write_open(struct copy *copy, const struct known_thread *known)
 {
 	if (copy->how->last)
 		copy->flight->expired_events -= known->open_count;
-	return write_manual(copy, known->open, known->open_count);
+	return renaming_manual(&copy->into, known->open, known->open_count);
 }
 
 static int write_anchors(struct copy *copy)
@@ -662,7 +625,8 @@ static int write_anchors(struct copy *copy)
 		uint64_t count = flight->anchor_counts[clock];
 
 		for (uint64_t i = count > ANCHORS_KEPT ? count - ANCHORS_KEPT : 0; i < count && !err; i++)
-			err = copy->output->anchor(copy->output, &flight->anchors[clock][i % ANCHORS_KEPT]);
+			err = copy->into.next->anchor(copy->into.next,
+						      &flight->anchors[clock][i % ANCHORS_KEPT]);
 	}
 	return err;
 }
@@ -674,7 +638,7 @@ static int write_known(struct copy *copy)
 	int err = write_functions(copy);
 
 	for (size_t i = 0; i < flight->process_count && !err; i++)
-		err = write_process(copy, &flight->processes[i]);
+		err = renaming_process(&copy->into, &flight->processes[i]);
 	for (size_t i = 0; i < flight->thread_count && !err; i++)
 		err = write_known_thread(copy, &flight->threads[i]);
 	if (!err)
@@ -709,12 +673,13 @@ static int write_blocks(struct copy *copy)
 
 int flight_write(struct flight *flight, struct capture_writer *writer, const struct flight_writing *how)
 {
-	struct copy copy = {.flight = flight,
+	struct copy copy = {.into = {capture_writer_output(writer), rename_in},
+			    .flight = flight,
 			    .writer = writer,
-			    .output = capture_writer_output(writer),
 			    .how = how,
 			    .ids = calloc(flight->strings.count + 1, sizeof(*copy.ids))};
 	int err = copy.ids ? index_open(&copy) : -ENOMEM;
+
 
 	if (!err)
 		err = write_known(&copy);

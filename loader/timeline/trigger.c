@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "timeline/forward.h"
 
 #define THREADS_APART 64u /* threads share a list of open calls with every so manieth other */
 #define OPEN_MOST     64u /* in a list: the oldest one goes, as its stop has been lost */
@@ -43,8 +44,7 @@ struct pair {
 };
 
 struct trigger {
-	struct event_output output;
-	struct event_output *next;
+	struct forward forward;
 	struct watch *watches;
 	size_t watch_count, watch_capacity;
 	struct watched_function *functions;
@@ -58,7 +58,7 @@ struct trigger {
 
 static struct trigger *of(struct event_output *output)
 {
-	return (struct trigger *)((char *)output - offsetof(struct trigger, output));
+	return (struct trigger *)((char *)output - offsetof(struct trigger, forward.output));
 }
 
 static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32_t pid, uint32_t tid)
@@ -85,7 +85,7 @@ static void look_at_call(struct trigger *trigger, const struct hooked_scope *sco
 static int output_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
 {
 	struct trigger *trigger = of(output);
-	int err = trigger->next->hooked(trigger->next, scopes, count);
+	int err = trigger->forward.next->hooked(trigger->forward.next, scopes, count);
 
 	for (size_t i = 0; i < count && !err && trigger->function_count; i++)
 		look_at_call(trigger, &scopes[i]);
@@ -181,7 +181,7 @@ static void look_at_event(struct trigger *trigger, const struct manual_event *ev
 static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)
 {
 	struct trigger *trigger = of(output);
-	int err = trigger->next->manual(trigger->next, events, count);
+	int err = trigger->forward.next->manual(trigger->forward.next, events, count);
 
 	for (size_t i = 0; i < count && !err; i++)
 		look_at_event(trigger, &events[i]);
@@ -193,7 +193,7 @@ static int output_manual(struct event_output *output, const struct manual_event 
 static int output_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
 {
 	struct trigger *trigger = of(output);
-	int err = trigger->next->string(trigger->next, bytes, length, id);
+	int err = trigger->forward.next->string(trigger->forward.next, bytes, length, id);
 
 	for (size_t i = 0; i < trigger->watch_count && !err; i++) {
 		struct watch *watch = &trigger->watches[i];
@@ -202,13 +202,6 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 			watch->id = *id;
 	}
 	return err;
-}
-
-static int output_thread(struct event_output *output, const struct thread_info *thread)
-{
-	struct event_output *next = of(output)->next;
-
-	return next->thread(next, thread);
 }
 
 static int output_anchor(struct event_output *output, const struct clock_anchor *anchor)
@@ -220,14 +213,7 @@ static int output_anchor(struct event_output *output, const struct clock_anchor 
 	if (!pair->first.ns || anchor->ticks < pair->last.ticks)
 		pair->first = *anchor;
 	pair->last = *anchor;
-	return trigger->next->anchor(trigger->next, anchor);
-}
-
-static int output_loss(struct event_output *output, const struct loss_event *loss)
-{
-	struct event_output *next = of(output)->next;
-
-	return next->loss(next, loss);
+	return trigger->forward.next->anchor(trigger->forward.next, anchor);
 }
 
 static int output_process(struct event_output *output, const struct process_info *process)
@@ -236,14 +222,14 @@ static int output_process(struct event_output *output, const struct process_info
 
 	if (process->clock)
 		trigger->clock = process->clock;
-	return trigger->next->process(trigger->next, process);
+	return trigger->forward.next->process(trigger->forward.next, process);
 }
 
 /* ---- the trigger -------------------------------------------------------------------------------------- */
 
 struct event_output *trigger_output(struct trigger *trigger)
 {
-	return &trigger->output;
+	return &trigger->forward.output;
 }
 
 int trigger_watch(struct trigger *trigger, const char *name, size_t length, uint64_t longer_than_ns)
@@ -295,18 +281,16 @@ void trigger_destroy(struct trigger *trigger)
 struct trigger *trigger_create(struct event_output *next)
 {
 	struct trigger *trigger = calloc(1, sizeof(*trigger));
+	struct event_output *output;
 
 	if (!trigger)
 		return NULL;
-	trigger->output = (struct event_output){
-		.string = output_string,
-		.hooked = output_hooked,
-		.manual = output_manual,
-		.thread = output_thread,
-		.anchor = output_anchor,
-		.loss = output_loss,
-		.process = output_process,
-	};
-	trigger->next = next;
+	forward_init(&trigger->forward, next);
+	output = &trigger->forward.output;
+	output->string = output_string;
+	output->hooked = output_hooked;
+	output->manual = output_manual;
+	output->anchor = output_anchor;
+	output->process = output_process;
 	return trigger;
 }
