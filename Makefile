@@ -397,17 +397,19 @@ install-libscope: $(O)/libscope.a $(O)/libscope.so
 	$(Q)install -Dm644 -t $(DESTDIR)$(PYTHONDIR) libscope/scope.py
 	$(Q)$(call install_man,$(man_of_lib))
 
-install: $(O)/scopetrace install-libscope
+# The object is for `bpftool prog loadall`: attach takes no programs but those of its own build.
+install: $(O)/scopetrace $(O)/scopetrace.bpf.o install-libscope
 	$(Q)install -Dm755 -t $(DESTDIR)$(BINDIR) $(O)/scopetrace
+	$(Q)install -Dm644 -t $(DESTDIR)$(LIBDIR)/scopetrace $(O)/scopetrace.bpf.o
 	$(Q)$(call install_man,$(filter-out $(man_of_lib),$(man_pages)))
 
 # What install puts there, and nothing else; folders stay if anything is in them.
 uninstall:
 	$(Q)rm -f $(DESTDIR)$(BINDIR)/scopetrace $(addprefix $(DESTDIR)$(INCLUDEDIR)/,scope.h scope.hpp) \
 		$(addprefix $(DESTDIR)$(LIBDIR)/,libscope.a libscope.so libscope.so.1 libscope.so.$(so_version) \
-		pkgconfig/libscope.pc) $(DESTDIR)$(PYTHONDIR)/scope.py \
+		pkgconfig/libscope.pc scopetrace/scopetrace.bpf.o) $(DESTDIR)$(PYTHONDIR)/scope.py \
 		$(foreach page,$(man_pages),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-	$(Q)rmdir --ignore-fail-on-non-empty $(wildcard $(DESTDIR)$(PYTHONDIR)) 2>/dev/null || true
+	$(Q)rmdir --ignore-fail-on-non-empty $(wildcard $(DESTDIR)$(PYTHONDIR) $(DESTDIR)$(LIBDIR)/scopetrace) 2>/dev/null || true
 
 # The library as one source file and its headers, for those who drop sources into another build.
 .PHONY: single

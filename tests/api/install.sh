@@ -25,10 +25,13 @@ run_make "$prefix" install
 report $? "make install"
 (cd "$prefix" && find . ! -type d | sort) >"$work/installed"
 for file in bin/scopetrace include/scope.h include/scope.hpp lib/libscope.a lib/libscope.so lib/libscope.so.1 \
-	lib/pkgconfig/libscope.pc share/libscope/scope.py share/man/man1/scopetrace.1 share/man/man3/libscope.3; do
+	lib/scopetrace/scopetrace.bpf.o lib/pkgconfig/libscope.pc share/libscope/scope.py share/man/man1/scopetrace.1 \
+	share/man/man3/libscope.3; do
 	grep -qx "./$file" "$work/installed" >"$work/log"
 	report $? "installs $file"
 done
+cmp "$O/scopetrace.bpf.o" "$prefix/lib/scopetrace/scopetrace.bpf.o" >"$work/log" 2>&1
+report $? "the BPF object is that of the installed scopetrace"
 [ "$(readlink "$prefix/lib/libscope.so")" = libscope.so.1 ] && [ -f "$(realpath "$prefix/lib/libscope.so.1")" ] &&
 	[ "$(objdump -p "$prefix/lib/libscope.so" | awk '/SONAME/ { print $2 }')" = libscope.so.1 ]
 report $? "links lead to the library of the soname"
@@ -77,6 +80,8 @@ report $? "scope.py finds the installed library"
 
 run_make "$prefix" uninstall && find "$prefix" ! -type d >"$work/log" && [ ! -s "$work/log" ]
 report $? "make uninstall leaves no file"
+! [ -e "$prefix/lib/scopetrace" ] && ! [ -e "$prefix/share/libscope" ]
+report $? "nor folders of its own"
 run_make /usr DESTDIR="$work/stage" install-libscope
 report $? "make install-libscope DESTDIR=..."
 grep -qx 'libdir=/usr/lib' "$work/stage/usr/lib/pkgconfig/libscope.pc" && [ -f "$work/stage/usr/include/scope.h" ] &&
