@@ -2,8 +2,8 @@
 /*
  * The chunks of a capture file, checked and brought into the form that this build has. Purpose: everything
  * between the bytes of the file and whole records of known types, so that those who make sense of the records
- * need not think of versions, checksums, compression and cut files. Owner: who opened; a chunk_file may be
- * shared by several chunk_readers of one thread. Invariant: what a chunk holds has passed its checksum, and
+ * need not think of versions, checksums, compression and cut files. Owner: who created the reader; several of
+ * one thread may share a chunk_file. Invariant: what a chunk holds has passed its checksum, and
  * its records have the sizes of event.h and capture_format.h; what they say is still hostile.
  */
 #ifndef SCOPETRACE_TIMELINE_CAPTURE_CHUNK_H
@@ -11,17 +11,7 @@
 
 #include <stdbool.h>
 
-#include "timeline/capture_format.h"
-
-/* An open capture whose header was read. */
-struct chunk_file {
-	const char *path; /* the caller's */
-	int fd;
-	bool seekable;		       /* readers may stand anywhere in it; else one reads it once */
-	struct header_payload header;  /* what an older version lacks is zero; record_size[] is filled in */
-	char *host, *kernel, *command; /* valid UTF-8 */
-	uint64_t first_offset;	       /* of the first chunk behind the header */
-};
+#include "timeline/capture_file.h"
 
 struct chunk {
 	uint64_t offset;	      /* of its header in the file */
@@ -37,13 +27,6 @@ struct chunk {
 
 /* One place in the file, with buffers of its own (as large as the largest chunk met, at most a few MiB). */
 struct chunk_reader;
-
-/*
- * Opens the capture at `path`, "-" being standard input, and reads its header. NULL with errno, said: EINVAL
- * (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of open(2) and read(2).
- */
-struct chunk_file *chunk_file_open(const char *path);
-void chunk_file_close(struct chunk_file *file);
 
 /* A reader at the first chunk behind the header. NULL: out of memory (not said). */
 struct chunk_reader *chunk_reader_create(struct chunk_file *file);
@@ -84,8 +67,5 @@ uint64_t chunk_reader_rest(const struct chunk_reader *reader);
 
 /* From where to where in the kernel's ring the file goes, as far as it was read. last 0: it does not say. */
 struct ring_span chunk_reader_span(const struct chunk_reader *reader);
-
-/* Says that the chunk at `offset` does not hold what its type says; returns -EBADMSG. */
-int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what);
 
 #endif
