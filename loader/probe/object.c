@@ -4,17 +4,14 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "bpf/scope_event.h"
+#include "probe/libbpf_log.h"
 #include "scopetrace.skel.h"
-
-#define LOG_BYTES 3072 /* the end of what libbpf says: the verifier's verdict is in its last lines */
 
 #define MOST_OF_A_KIND 32 /* programs, or maps */
 
@@ -30,60 +27,6 @@ struct probe_object {
 	struct pairing_settings settings;
 	int followers[PROBE_FOLLOWERS]; /* links; -1: not attached */
 };
-
-/* ---- what libbpf says --------------------------------------------------------------------------------- */
-
-struct libbpf_log {
-	size_t length;
-	char text[LOG_BYTES];
-};
-
-/* libbpf passes its print function no context, so where it goes must be known to the thread that loads. */
-static _Thread_local struct libbpf_log *listening;
-
-/* Appends, dropping what is oldest. */
-static void append(struct libbpf_log *log, const char *text, size_t length)
-{
-	size_t room = sizeof(log->text) - 1, excess;
-
-	if (length > room) {
-		text += length - room;
-		length = room;
-	}
-	excess = log->length + length > room ? log->length + length - room : 0;
-	log->length -= excess;
-	memmove(log->text, log->text + excess, log->length);
-	memcpy(log->text + log->length, text, length);
-	log->length += length;
-	log->text[log->length] = '\0';
-}
-
-static int keep_message(enum libbpf_print_level level, const char *format, va_list arguments)
-{
-	char *message;
-	int length;
-
-	if (!listening || level == LIBBPF_DEBUG)
-		return 0;
-	length = vasprintf(&message, format, arguments);
-	if (length < 0)
-		return 0;
-	append(listening, message, (size_t)length);
-	free(message);
-	return 0;
-}
-
-static void say_load_failure(const struct libbpf_log *log, int err)
-{
-	const char *cure = "please report it with the kernel's version";
-
-	if (err == -EPERM || err == -EACCES)
-		cure = "run it with sudo, or give it CAP_BPF and CAP_PERFMON";
-	else if (err == -ENOMEM)
-		cure = "choose a smaller ring";
-	log_error("the BPF programs do not load into this kernel: %s; %s%s%s", strerror(-err), cure,
-		  log->length ? "\nlibbpf says:\n" : "", log->text);
-}
 
 /* ---- programs and maps, loaded or adopted ------------------------------------------------------------- */
 
@@ -158,6 +101,18 @@ static int load(struct probe_object *object, const struct probe_object_options *
 	return err ? err : scopetrace_bpf__load(object->skeleton);
 }
 
+static void say_load_failure(const struct libbpf_log *log, int err)
+{
+	const char *cure = "please report it with the kernel's version";
+
+	if (err == -EPERM || err == -EACCES)
+		cure = "run it with sudo, or give it CAP_BPF and CAP_PERFMON";
+	else if (err == -ENOMEM)
+		cure = "choose a smaller ring";
+	log_error("the BPF programs do not load into this kernel: %s; %s%s%s", strerror(-err), cure,
+		  log->length ? "\nlibbpf says:\n" : "", log->text);
+}
+
 static struct probe_object *make_object(void)
 {
 	struct probe_object *object = calloc(1, sizeof(*object));
@@ -171,7 +126,6 @@ struct probe_object *probe_object_load(const struct probe_object_options *option
 {
 	struct probe_object *object = make_object();
 	struct libbpf_log *log = calloc(1, sizeof(*log));
-	libbpf_print_fn_t before;
 	int err = -ENOMEM;
 
 	if (!object || !log)
@@ -181,11 +135,9 @@ struct probe_object *probe_object_load(const struct probe_object_options *option
 	object->settings.minimum_ns = options->minimum_ns;
 	object->settings.flags = options->flags;
 
-	listening = log;
-	before = libbpf_set_print(keep_message);
+	libbpf_log_begin(log);
 	err = load(object, options);
-	libbpf_set_print(before);
-	listening = NULL;
+	libbpf_log_end(log);
 
 	if (err)
 		say_load_failure(log, err);
