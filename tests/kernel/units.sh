@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The example systemd units: systemd takes them, and their command lines do what they are for, the drainer's without any
+# capability. They are run as systemd would, but with this test's directories in place of the machine's.
+. "$(dirname "$0")/lib.sh"
+. "$HERE/lib_pinned.sh"
+
+command -v setpriv >/dev/null || skip "no setpriv"
+gid=$(getent group adm | cut -d: -f3)
+[ -n "$gid" ] || skip "no group adm, which the units let drain"
+target=$O/targets/calls
+need "$SCOPETRACE" "$target"
+examples=$(realpath "$HERE/../../man/examples")
+attach=$examples/scopetrace-attach@.service
+drain=$examples/scopetrace-drain@.service
+user=65534
+
+if command -v systemd-analyze >/dev/null; then
+	say "== systemd-analyze verify"
+	mkdir "$T/units"
+	printf '[Service]\nExecStart=/bin/true\n' >"$T/units/game.service"
+	for unit in "$attach" "$drain"; do
+		name=$(basename "$unit")
+		cp "$unit" "$T/units/${name/@/@game}"
+	done
+	run systemd-analyze verify "$T"/units/*@game.service
+	expect_status 0 "systemd-analyze verify"
+	[ ! -s "$T/run.err" ] || fail "systemd-analyze: $(cat "$T/run.err")"
+fi
+
+# command_of UNIT KEY: into `words`, the words of that line for the instance `game`.
+command_of() {
+	mapfile -d '' -t words < <(python3 - "$@" "$FS" "$T" <<-'END'
+		import re, shlex, sys
+		unit, key, bpf, own = sys.argv[1:]
+		text = open(unit).read().replace("\\\n", " ")
+		line, = re.findall(rf"^{key}=-?(.*)$", text, re.M)
+		line = re.sub(r"%(.)", lambda found: {"i": "game", "%": "%"}[found[1]], line)
+		for theirs, ours in (("/sys/fs/bpf", bpf), ("/etc/scopetrace", own + "/etc"), ("/var/lib/scopetrace", own + "/files")):
+		    line = line.replace(theirs, ours)
+		sys.stdout.write("".join(word + "\0" for word in shlex.split(line)))
+	END
+	)
+	[ ${#words[@]} -gt 1 ] || fail "$(basename "$1") has no line $2"
+}
+
+snapshot "$T/before"
+chmod 755 "$T"
+chmod 700 "$FS" # as systemd mounts it
+mkdir "$T/etc" "$T/bin"
+mkdir -m 777 "$T/files"
+cp "$SCOPETRACE" "$T/bin/scopetrace" # the tree may not be theirs to enter
+printf 'outer\nmiddle\n# the small ones, too\ninner\n' >"$T/etc/game.functions"
+export PATH=$T/bin:$PATH
+
+start program out "$target" --threads 2 --calls 2000 --rate 500 --wait-go
+wait_line program '^pid ([0-9]+)$'
+printf '#!/bin/sh\n[ "$*" = "show --property MainPID --value game.service" ] && echo %d\n' "${BASH_REMATCH[1]}" \
+	>"$T/bin/systemctl"
+chmod +x "$T/bin/systemctl"
+
+say "== attach"
+command_of "$attach" ExecStartPre
+run "${words[@]}"
+expect_status 0 "ExecStartPre of attach"
+command_of "$attach" ExecStart
+run "${words[@]}"
+expect_status 0 "ExecStart of attach"
+send program go
+wait_line program '^truth (.*)$'
+printf '%s\n' "${BASH_REMATCH[1]}" >"$T/truth.json"
+
+say "== drain, in the group and with no capability"
+command_of "$drain" ExecStart
+start drainer err setpriv --reuid=$user --regid=$user --groups="$gid" --inh-caps=-all --ambient-caps=-all \
+	--bounding-set=-all --no-new-privs "${words[@]}"
+wait_line drainer draining
+sleep 0.1
+kill -"$(sed -n 's/^KillSignal=SIG//p' "$drain")" "${pid[drainer]}"
+finish drainer
+expect_status 0 "ExecStart of drain, stopped by its signal"
+
+say "== stop"
+command_of "$attach" ExecStopPost
+run "${words[@]}"
+expect_status 0 "ExecStopPost of attach"
+finish program
+expect_empty "$FS" "detach"
+expect_nothing_left "$T/before" "the units"
+
+run "$SCOPETRACE" report --json "$T"/files/game-[0-9]*-[0-9]*.scope
+expect_status 0 "report"
+for function in outer middle inner; do
+	seen=$(json "sum(f['calls'] for f in d['functions'] if f['name'] == '$function')" "$T/run.out")
+	truth=$(json "d['entries']['$function']" "$T/truth.json")
+	[ "$seen" = "$truth" ] || fail "$seen calls of $function, not $truth"
+done
