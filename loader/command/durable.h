@@ -8,9 +8,10 @@
 #define SCOPETRACE_COMMAND_DURABLE_H
 
 #include "timeline/capture_write.h"
+#include "timeline/forward.h"
 
 struct durable {
-	struct event_output output;
+	struct forward forward; /* into the writer */
 	struct capture_writer *writer;
 };
 

@@ -171,7 +171,7 @@ static int drain_segments(struct draining *d, uint32_t *slots)
 	d->drained = 0;
 	for (size_t i = 0; i < d->count; i++) {
 		struct source *segment = d->processes[i]->segment;
-		ssize_t events = segment ? segment->ops->drain(segment, &d->durable.output) : 0;
+		ssize_t events = segment ? segment->ops->drain(segment, &d->durable.forward.output) : 0;
 
 		if (events < 0)
 			return (int)events;
@@ -206,7 +206,7 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 	err = pinned_settings(d->pinned, &settings);
 	d->over = !err && !settings.generation;
 	if (!err)
-		calls = d->calls->ops->drain(d->calls, &d->durable.output);
+		calls = d->calls->ops->drain(d->calls, &d->durable.forward.output);
 	if (!err && calls < 0)
 		err = (int)calls;
 	if (!err)
@@ -226,7 +226,7 @@ static int write_accounts(struct draining *d)
 
 	/* Programs that had begun when the generation fell are done after this. */
 	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	err = d->calls->ops->finish(d->calls, &d->durable.output);
+	err = d->calls->ops->finish(d->calls, &d->durable.forward.output);
 	for (uint32_t i = 0; i < d->pinned->capture.functions && !err; i++) {
 		struct function_accounting terms = bpf_source_accounting(d->calls, i);
 
@@ -242,10 +242,10 @@ static int finish(struct draining *d)
 	int err = 0;
 
 	for (size_t i = 0; i < d->count && !err; i++)
-		err = pinned_process_end(d->processes[i], &d->durable.output, leave);
+		err = pinned_process_end(d->processes[i], &d->durable.forward.output, leave);
 	if (!err && d->over)
 		err = write_accounts(d);
-	else if (!err && d->calls->ops->drain(d->calls, &d->durable.output) < 0)
+	else if (!err && d->calls->ops->drain(d->calls, &d->durable.forward.output) < 0)
 		err = -EIO;
 	return err ? err : commit(d);
 }
