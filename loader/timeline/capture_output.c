@@ -3,15 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
+
+#define FIFO_POLL_NS 20000000
 
 /* A capture that is being written is locked by its writer: it must not be moved away under it. */
 static int check_unused(const char *path)
@@ -54,6 +58,45 @@ static int keep_older(const char *path, bool *exists)
 	return err;
 }
 
+/* Signals may be blocked, for a signalfd: one that wants us to end is waited for as well. */
+static bool wants_end(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+	       sigismember(&pending, SIGHUP);
+}
+
+/* A fifo is open when somebody reads it. */
+static int open_fifo(const char *path)
+{
+	const struct timespec pause = {.tv_nsec = FIFO_POLL_NS};
+	bool said = false;
+	int fd;
+
+	while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO) {
+		if (wants_end()) {
+			errno = EINTR;
+			return -1;
+		}
+		if (!said)
+			log_info("waiting for somebody to read %s", path);
+		said = true;
+		nanosleep(&pause, NULL);
+	}
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, 0);
+	return fd;
+}
+
+static bool is_fifo(const char *path)
+{
+	struct stat status;
+
+	return !stat(path, &status) && S_ISFIFO(status.st_mode);
+}
+
 static int open_path(const char *path)
 {
 	bool exists;
@@ -66,6 +109,8 @@ static int open_path(const char *path)
 		errno = 0; /* said */
 		return err;
 	}
+	if (exists && is_fifo(path))
+		return open_fifo(path);
 	/* A new file is really new: nobody has put a link in its place since. */
 	fd = exists ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY)
 		    : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -85,8 +130,11 @@ int capture_output_open(struct capture_output *output, const char *path)
 		output->fd = -1;
 		if (!err)
 			return fd;
-		log_error("cannot create the capture %s: %s; choose a writable place with -o", path,
-			  strerror(-err));
+		if (err == -EINTR)
+			log_error("nobody has read %s, and it is to end: nothing is recorded", path);
+		else
+			log_error("cannot create the capture %s: %s; choose a writable place with -o", path,
+				  strerror(-err));
 		return err;
 	}
 	base = lseek(fd, 0, SEEK_CUR);

@@ -688,6 +688,23 @@ Test(capture, fifo)
 	cr_assert(stat(old, &status));
 }
 
+/* Nobody reads it: Ctrl-C ends the waiting, also where signals are blocked. */
+Test(capture, fifo_without_a_reader, .timeout = 20)
+{
+	char path[128];
+	sigset_t blocked;
+
+	snprintf(path, sizeof(path), "%s/fifo", maker.directory);
+	cr_assert(!mkfifo(path, 0600));
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGINT);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	raise(SIGINT);
+	cr_assert(!capture_writer_create(path, 0, NULL));
+	cr_assert_eq(errno, EINTR);
+	cr_assert(strstr(said(&maker), "nobody has read"));
+}
+
 Test(capture, standard_output)
 {
 	char path[128];
