@@ -44,8 +44,7 @@ int capture_block_signals(struct capture *c)
 	watch(&watched, SIGTERM);
 	watch(&watched, SIGHUP);
 	watch(&watched, SIGQUIT);
-	if (c->options->flight_ns)
-		watch(&watched, SIGUSR1);
+	watch(&watched, SIGUSR1);
 	blocked = watched;
 	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death.
 	 */

@@ -125,6 +125,9 @@ struct capture {
 	bool opened;		/* process is */
 	struct launch launch;
 	bool time_is_up; /* --duration has passed */
+	bool over;	 /* it has, or a signal came, or the process has ended */
+	bool stopped;	 /* nothing more is captured, since end_ns */
+	uint64_t end_ns;
 	struct symbol_table symbols;
 	bool has_symbols;
 	const struct function **functions; /* chosen; index = function id */
@@ -166,6 +169,9 @@ int capture_run(struct capture *capture);
  * the file, or -EBADMSG when the numbers do not add up (said). Does nothing when no file was opened.
  */
 int capture_finish(struct capture *capture);
+
+/* Its first half: nothing more is captured. Once; later calls do nothing. 0 or -errno. */
+int capture_stop(struct capture *capture);
 
 /* Frees and closes everything, in whatever state; waits for the command's end (having ended it if its time is
  * up). */

@@ -33,20 +33,34 @@ static void say_lost_threads(const struct relay *relay)
 
 /*
  * Ends both streams at the same moment, manual scopes first, as closing the probes takes tens of
- * milliseconds: until then the kernel's ring is drained. Then takes what remains, now without a thread that
- * must not wait: nothing more is discarded. The accounts stand still only when no probe is left.
+ * milliseconds: until then the kernel's ring is drained.
  */
-static int end_sources(struct capture *c, uint64_t *end_ns)
+int capture_stop(struct capture *c)
 {
-	int err = drainer_stop(&c->events.drainer);
+	int err;
 
+	if (c->stopped)
+		return 0;
+	c->stopped = true;
+	err = drainer_stop(&c->events.drainer);
 	if (c->segments.source)
 		shm_source_stop(c->segments.source);
-	*end_ns = io_now_ns();
+	c->end_ns = io_now_ns();
 	capture_end_lifecycle(c);
 	if (c->session)
 		probe_session_detach(c->session);
 	keep_first(&err, drainer_stop(&c->calls.drainer));
+	return err;
+}
+
+/*
+ * Takes what remains, now without a thread that must not wait: nothing more is discarded. The accounts stand
+ * still only when no probe is left.
+ */
+static int end_sources(struct capture *c)
+{
+	int err = capture_stop(c);
+
 	if (c->calls.relay)
 		keep_first(&err, relay_settle(c->calls.relay));
 	keep_first(&err, relay_settle(c->events.relay));
@@ -135,21 +149,21 @@ static void print_json(const struct accounting_total *total)
 int capture_finish(struct capture *c)
 {
 	struct accounting_total total;
-	uint64_t start_ns = c->start_ns, end_ns, bytes;
+	uint64_t start_ns = c->start_ns, bytes;
 	int err, finished;
 
 	if (!c->writer)
 		return 0;
 	capture_hold_flight(c);
-	err = end_sources(c, &end_ns);
+	err = end_sources(c);
 	if (!err)
-		err = capture_write_flight(c, &start_ns, end_ns);
+		err = capture_write_flight(c, &start_ns, c->end_ns);
 	if (!err)
 		err = write_accounts(c, &total);
 	if (!err)
 		err = capture_writer_flush(c->writer);
 	bytes = capture_writer_bytes(c->writer);
-	finished = capture_writer_finish(c->writer, start_ns, end_ns, err ? 0 : total.recursion_misses);
+	finished = capture_writer_finish(c->writer, start_ns, c->end_ns, err ? 0 : total.recursion_misses);
 	c->writer = NULL;
 	if (err || finished)
 		return err ? err : finished;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/log.h"
 #include "command/pace.h"
 #include "source/shm_source.h"
 
@@ -27,7 +28,10 @@ static bool signalled(struct capture *c)
 	if (read(c->signals, &info, sizeof(info)) != sizeof(info))
 		return false;
 	if (info.ssi_signo == SIGUSR1) {
-		capture_ask_snapshot(c, "SIGUSR1");
+		if (c->flight.recorder)
+			capture_ask_snapshot(c, "SIGUSR1");
+		else
+			log_warning("SIGUSR1 asks for a file of the last seconds, which wants --flight");
 		return false;
 	}
 	capture_unblock_signals(c);
@@ -149,25 +153,48 @@ static void sleep_until_woken(const struct capture *c, uint64_t now)
 		ppoll(waited, sizeof(waited) / sizeof(waited[0]), &time, NULL);
 }
 
+/* True from the first reason on for which the capture ends. */
+static bool is_over(struct capture *c, uint64_t now)
+{
+	/* What an ended process left is taken by the end of the sources. */
+	c->over |= signalled(c) || ended(c) || drainer_failed(&c->calls.drainer) ||
+		   drainer_failed(&c->events.drainer);
+	c->time_is_up |= c->options->duration_ns && now - c->start_ns >= c->options->duration_ns;
+	c->over |= c->time_is_up;
+	return c->over;
+}
+
+/* Nobody reads the pipe that the capture goes to. What is to end ends all the same; the rest waits. */
+static void while_stalled(void *context)
+{
+	struct capture *c = context;
+	bool was_over = c->over;
+
+	if (!is_over(c, io_now_ns()) || was_over)
+		return;
+	log_info("the capture has ended; what is left waits for somebody to read %s, or for a signal",
+		 c->options->output);
+	capture_unblock_signals(c);
+	capture_stop(c);
+}
+
 int capture_run(struct capture *c)
 {
 	int taken = start_threads(c);
-	bool over = false;
 	uint64_t now;
 
-	while (taken >= 0 && !over) {
-		/* What an ended process left is taken by the end of the sources. */
-		over = signalled(c) || ended(c) || drainer_failed(&c->calls.drainer) ||
-		       drainer_failed(&c->events.drainer);
+	capture_writer_set_stalled(c->writer, while_stalled, c);
+	while (taken >= 0 && !c->over) {
+		bool over;
+
 		now = io_now_ns();
-		c->time_is_up = c->options->duration_ns && now - c->start_ns >= c->options->duration_ns;
-		over |= c->time_is_up;
+		over = is_over(c, now);
 		taken = each_second(c, now);
 		if (!taken && !over)
 			taken = capture_tend_flight(c, now);
 		if (!taken)
 			taken = capture_take(c);
-		if (!taken && !over)
+		if (!taken && !c->over)
 			sleep_until_woken(c, now);
 	}
 	return taken < 0 ? taken : 0;

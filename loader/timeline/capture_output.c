@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include "base/log.h"
 
 #define FIFO_POLL_NS 20000000
+#define STALL_MS     100
 
 /* A capture that is being written is locked by its writer: it must not be moved away under it. */
 static int check_unused(const char *path)
@@ -139,6 +142,7 @@ int capture_output_open(struct capture_output *output, const char *path)
 	}
 	base = lseek(fd, 0, SEEK_CUR);
 	/* Behind `-o - >>FILE` others may write as well, and where this begins is not known. */
+	output->is_pipe = !fstat(fd, &status) && S_ISFIFO(status.st_mode);
 	output->is_regular = !fstat(fd, &status) && S_ISREG(status.st_mode) && base >= 0 &&
 			     !(fcntl(fd, F_GETFL) & O_APPEND);
 	output->base = output->is_regular ? (uint64_t)base : 0;
@@ -155,9 +159,41 @@ static void cut_back(const struct capture_output *output)
 			    strerror(errno));
 }
 
+/* Whoever waits is told, or waits no longer than until a signal wants our end. */
+static int wait_for_reader(const struct capture_output *output)
+{
+	struct pollfd room = {.fd = output->fd, .events = POLLOUT};
+
+	while (poll(&room, 1, STALL_MS) == 0) {
+		if (output->stalled)
+			output->stalled(output->context);
+		else if (wants_end())
+			return -EINTR;
+	}
+	return 0;
+}
+
+/* A pipe that has room at all takes PIPE_BUF bytes at once: no write waits. */
+static int write_to_pipe(const struct capture_output *output, const char *bytes, size_t length)
+{
+	int err = 0;
+
+	while (length && !err) {
+		size_t now = length < PIPE_BUF ? length : PIPE_BUF;
+
+		err = wait_for_reader(output);
+		if (!err)
+			err = io_write_all(output->fd, bytes, now);
+		bytes += now;
+		length -= now;
+	}
+	return err;
+}
+
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length)
 {
-	int err = io_write_all(output->fd, bytes, length);
+	int err = output->is_pipe ? write_to_pipe(output, bytes, length)
+				  : io_write_all(output->fd, bytes, length);
 
 	if (err)
 		cut_back(output);

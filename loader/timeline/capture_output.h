@@ -13,9 +13,13 @@
 
 struct capture_output {
 	int fd; /* -1: closed */
-	bool is_regular;
+	bool is_regular, is_pipe;
 	uint64_t base;	/* where it began: standard output may have been written to before */
 	uint64_t bytes; /* written, and whole */
+	/* Called ten times a second while a pipe takes nothing. NULL: a write waits for it until a signal
+	 * that is blocked wants our end (-EINTR). */
+	void (*stalled)(void *context);
+	void *context;
 };
 
 /*

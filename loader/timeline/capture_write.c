@@ -453,6 +453,12 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 	return put(writer, CHUNK_SEGMENT_ACCOUNTING, accounting, 1, sizeof(*accounting));
 }
 
+void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context)
+{
+	writer->file.stalled = stalled;
+	writer->file.context = context;
+}
+
 uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)
 {
 	return writer->records[CHUNK_MANUAL];

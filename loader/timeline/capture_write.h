@@ -51,6 +51,9 @@ struct event_output *capture_writer_output(struct capture_writer *writer);
 int capture_writer_function(struct capture_writer *writer, const struct function_info *function);
 int capture_writer_process(struct capture_writer *writer, const struct process_info *process);
 
+/* Calls `stalled` ten times a second while the file is a pipe that takes nothing; it must not put events. */
+void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context);
+
 /*
  * Writes out what is buffered (buffers of events are kept up to 64 KiB, so that chunks are worth their
  * header). The drain loop calls it at least each second. 0 or -errno.

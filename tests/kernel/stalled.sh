@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The capture goes into a pipe that nobody reads: the capture ends all the same when it is to, the program is left alone at
+# once, and a second signal ends the recorder.
+. "$(dirname "$0")/lib.sh"
+
+need "$SCOPETRACE" "$O/targets/flight"
+snapshot "$T/before"
+
+start program out "$O/targets/flight" 0
+wait_line program '^pid ([0-9]+)$'
+target=${BASH_REMATCH[1]}
+
+links() { bpftool link show | grep -c uprobe_multi; }
+
+until_links() { # COUNT WHAT
+	local tries=100
+	until [ "$(links)" = "$1" ]; do
+		sleep 0.1
+		((tries--)) || fail "$2: $(links) links, not $1"
+	done
+}
+
+say "== a fifo that nobody opens"
+mkfifo "$T/alone"
+start record-alone err "$SCOPETRACE" record -p "$target" -f work -o "$T/alone"
+wait_line record-alone 'waiting for somebody to read .*/alone'
+kill -INT "${pid[record-alone]}"
+finish record-alone
+expect_status 130 "a fifo that nobody opens"
+until_links 0 "a fifo that nobody opens"
+
+# stall NAME OPTION...: a capture into a pipe that is held open, and soon full.
+stall() {
+	local name=$1
+	shift
+	mkfifo "$T/pipe-$name"
+	exec {held}<>"$T/pipe-$name"
+	start "record-$name" err "$SCOPETRACE" record -p "$target" -f work --buffer 256K -o "$T/pipe-$name" "$@"
+	wait_line "record-$name" 'armed 1 of 1'
+	sleep 1
+}
+
+say "== two signals"
+stall signals
+kill -USR1 "${pid[record-signals]}" # is no reason to die without --flight
+wait_line record-signals 'SIGUSR1.*wants --flight'
+kill -INT "${pid[record-signals]}"
+wait_line record-signals 'the capture has ended; what is left waits'
+until_links 0 "the first signal"
+kill -0 "${pid[record-signals]}" || fail "the first signal took what was left"
+kill -INT "${pid[record-signals]}"
+finish record-signals
+expect_status 130 "the second signal"
+exec {held}<&-
+
+say "== --duration, and a reader in the end"
+stall duration --duration 1500ms
+wait_line record-duration 'the capture has ended; what is left waits'
+until_links 0 "the time is up"
+# Without another that holds it, the pipe ends with the recorder.
+exec {reader}<"$T/pipe-duration" {held}<&-
+cat <&"$reader" >"$T/duration.scope"
+exec {reader}<&-
+finish record-duration
+expect_status 0 "a reader in the end"
+expect_text "$T/record-duration.log" '[1-9][0-9]* lost in the hand-off; .*balanced' "its account"
+run "$SCOPETRACE" report "$T/duration.scope"
+expect_status 0 "what was read"
+
+send program stop
+finish program
+expect_nothing_left "$T/before"
