@@ -76,4 +76,10 @@ bool decoder_read(struct decoder *decoder, const uint8_t *bytes, size_t length, 
 bool flow_x86_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow);
 bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow);
 
+/*
+ * The length of an x86-64 instruction that Capstone does not know, or 0: vector instructions and the like,
+ * none of which branches or writes the stack pointer. *written: the general registers that may be its result.
+ */
+size_t flow_x86_unknown(const uint8_t *bytes, size_t length, uint32_t *written);
+
 #endif

@@ -208,6 +208,23 @@ static bool has_immediate(uint8_t opcode)
 }
 
 /*
+ * Whether a general register may be the result of such an instruction: rdssp, shlx, vcvttss2usi, vpextrb.
+ * Whichever, as far as this goes: the operand names it.
+ */
+static bool has_general_result(uint8_t map, uint8_t opcode)
+{
+	switch (map) {
+	case 2:
+		return opcode >= 0xf0 || opcode == 0x1e || opcode == 0xae || opcode == 0x01;
+	case 3:
+		return opcode >= 0xf0 || (opcode >= 0x14 && opcode <= 0x17);
+	default:
+		return opcode == 0x2c || opcode == 0x2d || opcode == 0x50 || opcode == 0x78 ||
+		       opcode == 0x79 || opcode == 0x7e || opcode == 0x93 || opcode == 0xc5 || opcode == 0xd7;
+	}
+}
+
+/*
  * Capstone 4 knows little of what came after 2015: GFNI, VAES, AVX-512 IFMA, VNNI and FP16, reads of the
  * shadow stack. All of them are vector instructions or harmless ones of one shape, whose length follows from
  * it. None branches or writes the stack pointer. Map 4 (APX: push2, jmpabs) is not taken.
@@ -248,8 +265,8 @@ static bool read_shape(const uint8_t *bytes, size_t length, const struct prefixe
 	at += size + (map == 3 || (map == 1 && has_immediate(opcode)) ? 1 : 0);
 	if (!size || at > length || at > LONGEST)
 		return false;
-	/* A general register may be its result (rdssp, shlx): whichever the operand names. */
-	flow->written = 0xffff & ~(1u << X86_RSP);
+	if (has_general_result(map, opcode))
+		flow->written = 0xffff & ~(1u << X86_RSP);
 	flow->site.length = (uint8_t)at;
 	return true;
 }
@@ -465,6 +482,18 @@ static bool read_decoded(const cs_insn *insn, const struct prefixes *p, struct f
 	default:
 		return true;
 	}
+}
+
+size_t flow_x86_unknown(const uint8_t *bytes, size_t length, uint32_t *written)
+{
+	size_t most = length < LONGEST ? length : LONGEST;
+	struct prefixes p = read_prefixes(bytes, most);
+	struct flow flow = {.kind = FLOW_NEXT};
+
+	if (!read_undefined(bytes, most, &p, &flow) && !read_shape(bytes, most, &p, &flow))
+		return 0;
+	*written = flow.written;
+	return flow.site.length;
 }
 
 bool flow_x86_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow)
