@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "target/flow.h"
 #include "target/stack_step.h"
 
 enum { MOST_VALUES = 64, SLOT = 64 };
@@ -45,6 +46,7 @@ struct stack_flow {
 	size_t *leaps; /* jumps to places that they do not name */
 	size_t leap_count;
 	size_t leap_capacity;
+	uint32_t kept;	    /* registers that are only set from the stack pointer, or restored */
 	uint64_t undecoded; /* address of the first byte that could not be decoded; UINT64_MAX: none */
 	bool is_own;	    /* a way back to the stack pointer was found */
 	bool asks_slot;	    /* on some way the value comes from memory */
@@ -58,11 +60,58 @@ struct stack_flow {
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
+/* The registers that a step gives a value which may be anything but an address of this frame. */
+static uint32_t strange_results(const struct stack_flow *flow, const struct step *step)
+{
+	switch (step->kind) {
+	case STEP_COPY:
+		if (step->from == flow->sp || step->from == step->to)
+			return step->writes & ~step_bit(step->to);
+		return step->writes;
+	case STEP_LOAD:
+		return step->from == flow->sp ? 0 : step->writes;
+	case STEP_POP:
+	case STEP_LEAVE:
+	case STEP_UNSTACK:
+		return 0;
+	default:
+		return step->writes;
+	}
+}
+
 static int add_step(struct stack_flow *flow, const cs_insn *insn)
 {
+	const struct stack_code *code = &flow->code;
+	struct step *step;
+
 	if (vec_grow(&flow->steps, &flow->capacity, flow->count))
 		return -ENOMEM;
-	step_read(flow->handle, insn, flow->is_x86, &flow->steps[flow->count++]);
+	step = &flow->steps[flow->count++];
+	step_read(flow->handle, insn, flow->is_x86, step);
+	flow->kept &= ~strange_results(flow, step);
+	if (step->kind == STEP_CALL && step->displacement && code->is_endless &&
+	    code->is_endless((uint64_t)step->displacement, code->context))
+		step->kind = STEP_END;
+	return 0;
+}
+
+/* An instruction that is not known, but for its length; 0, or -ENOENT: not even that. */
+static int add_unknown(struct stack_flow *flow, const uint8_t *bytes, size_t left, uint64_t address,
+		       size_t *size)
+{
+	uint32_t written = 0;
+
+	*size = flow->is_x86 ? flow_x86_unknown(bytes, left, &written) : 0;
+	if (!*size)
+		return -ENOENT;
+	if (vec_grow(&flow->steps, &flow->capacity, flow->count))
+		return -ENOMEM;
+	flow->steps[flow->count++] = (struct step){.address = address,
+						   .writes = written,
+						   .kind = STEP_OTHER,
+						   .to = STEP_NO_REGISTER,
+						   .from = STEP_NO_REGISTER};
+	flow->kept &= ~written;
 	return 0;
 }
 
@@ -75,15 +124,21 @@ static int read_steps(struct stack_flow *flow)
 	int err = insn ? 0 : -ENOMEM;
 
 	while (!err && left) {
-		size_t skipped = flow->is_x86 || left < 4 ? 1 : 4;
+		size_t skipped;
 
 		if (cs_disasm_iter(flow->handle, &bytes, &left, &address, insn)) {
 			err = add_step(flow, insn);
 			continue;
 		}
-		/* Data among the code: go on behind it, and remember that the way here is not sure. */
-		if (flow->undecoded == UINT64_MAX)
-			flow->undecoded = address;
+		err = add_unknown(flow, bytes, left, address, &skipped);
+		if (err == -ENOENT) {
+			/* Data among the code: go on behind it, and remember that the way here is not sure.
+			 */
+			if (flow->undecoded == UINT64_MAX)
+				flow->undecoded = address;
+			skipped = flow->is_x86 || left < 4 ? 1 : 4;
+			err = 0;
+		}
 		bytes += skipped;
 		address += skipped;
 		left -= skipped;
@@ -164,6 +219,7 @@ struct stack_flow *stack_flow_open(const struct stack_code *code)
 	flow->is_x86 = code->machine == EM_X86_64;
 	flow->sp = flow->is_x86 ? STEP_X86_64_SP : STEP_AARCH64_SP;
 	flow->undecoded = UINT64_MAX;
+	flow->kept = UINT32_MAX;
 	err = read_code(flow);
 	if (!err)
 		return flow;
@@ -202,6 +258,11 @@ void stack_flow_close(struct stack_flow *flow)
  * function's .cold part does, or nobody), decide nothing; one at least must decide. All functions here return
  * 0 to go on, 1 for foreign, or -ENOMEM.
  */
+
+static bool goes_on(const struct step *step)
+{
+	return step->kind != STEP_JUMP && step->kind != STEP_LEAP && step->kind != STEP_END;
+}
 
 static int own(struct stack_flow *flow)
 {
@@ -254,8 +315,8 @@ static int ask_for_register(struct stack_flow *flow, uint8_t reg, size_t before)
 		return own(flow);
 	if (reg >= 32)
 		return 1;
-	/* The tables say that it points to this frame. */
-	if (flow->code.frame_register &&
+	/* The tables say that it points to this frame, and nothing here belies them. */
+	if ((flow->kept & step_bit(reg)) && flow->code.frame_register &&
 	    flow->code.frame_register(flow->steps[before].address, flow->code.context) == reg)
 		return own(flow);
 	return ask_for(flow, (struct value){.reg = reg}, before);
@@ -268,6 +329,9 @@ static int ask_for_result(struct stack_flow *flow, uint8_t reg, size_t at)
 	bool is_own;
 	int result;
 
+	if (step->kind == STEP_LEAVE)
+		return reg == flow->sp ? ask_for_register(flow, STEP_X86_64_FP, at)
+				       : ask_for_slot(flow, STEP_X86_64_FP, 0, at);
 	if (step->to != reg)
 		return 1;
 	switch (step->kind) {
@@ -293,6 +357,31 @@ static int ask_for_result(struct stack_flow *flow, uint8_t reg, size_t at)
 	}
 }
 
+/*
+ * The slot [base + displacement], where the frame begins at step `at`: base becomes the stack pointer. It may
+ * be one into which what follows at once pushes something. If not, nobody loads what is not stored yet, so
+ * that this is a way that is never gone (behind a call that does not return).
+ */
+static int ask_for_pushed(struct stack_flow *flow, int64_t displacement, size_t at)
+{
+	int64_t offset = -flow->steps[at].displacement;
+
+	while (++at < flow->count) {
+		const struct step *step = &flow->steps[at];
+
+		if (step->kind == STEP_PUSH) {
+			offset -= 8;
+			if (offset != displacement)
+				continue;
+			flow->is_stored = true;
+			return ask_for_register(flow, step->to, at);
+		}
+		if (step->writes & step_bit(flow->sp) || !goes_on(step) || step->kind == STEP_BRANCH)
+			break;
+	}
+	return 0;
+}
+
 /* What the slot was before step `at`, if it is asked for behind it. */
 static int pass_slot(struct stack_flow *flow, size_t index, size_t at)
 {
@@ -314,14 +403,13 @@ static int pass_slot(struct stack_flow *flow, size_t index, size_t at)
 	}
 	if (step->kind == STEP_POP && base == flow->sp && step->to != base)
 		return ask_for_slot(flow, base, displacement + 8, at);
+	if (step->kind == STEP_LEAVE && base == flow->sp)
+		return ask_for_slot(flow, STEP_X86_64_FP, displacement + 8, at);
 	if (step->kind != STEP_COPY || step->to != base)
 		return 1; /* somewhere else */
-	/*
-	 * Here the frame begins: nobody loads what is not stored yet, so that this is a way that is never
-	 * gone (behind a call that does not return). Above the frame are the arguments.
-	 */
+	/* Above the frame are the arguments. */
 	if (flow->is_x86 && base != flow->sp && displacement < 0 && step->from == flow->sp)
-		return 0;
+		return ask_for_pushed(flow, displacement, at);
 	return ask_for_slot(flow, step->from, displacement + step->displacement, at);
 }
 
@@ -349,11 +437,6 @@ static size_t first_edge(const struct stack_flow *flow, size_t to)
 			high = middle;
 	}
 	return low;
-}
-
-static bool goes_on(const struct step *step)
-{
-	return step->kind != STEP_JUMP && step->kind != STEP_LEAP && step->kind != STEP_END;
 }
 
 /* What fills the space behind a jump: nobody comes through it. */

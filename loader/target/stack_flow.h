@@ -3,7 +3,9 @@
  * Where the stack pointer comes from in one stretch of machine code, by Capstone. Purpose: to tell a function
  * that puts back its own stack pointer (alloca, variable arrays, realigned frames) from one that goes over to
  * another stack. One owner. Invariants: the code is read from its start to its end; a value counts as the
- * frame's own only if it is seen to come from the stack pointer, whatever is not understood is foreign.
+ * frame's own only if it is seen to come from the stack pointer, whatever is not understood is foreign. The
+ * unwind tables are believed of a register only if nothing in the code gives it another value: they tell what
+ * a compiler meant, and not what somebody's assembler in the midst of it does.
  */
 #ifndef SCOPETRACE_TARGET_STACK_FLOW_H
 #define SCOPETRACE_TARGET_STACK_FLOW_H
@@ -20,6 +22,8 @@ struct stack_code {
 	/* The register through which, by the unwind tables, the frame is found at this address (numbered as
 	 * by the hardware), or -1. NULL: no tables. */
 	int (*frame_register)(uint64_t address, void *context);
+	/* True if a call of this address never comes back. NULL: nobody knows of any. */
+	bool (*is_endless)(uint64_t address, void *context);
 	void *context;
 };
 

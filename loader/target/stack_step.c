@@ -156,8 +156,20 @@ static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 		if (x86->operands[0].type == X86_OP_REG && x86->operands[0].size == 8)
 			step->to = x86_register(x86->operands[0].reg);
 		break;
+	case X86_INS_LEAVE:
+		step->kind = STEP_LEAVE;
+		step->writes |= step_bit(STEP_X86_64_SP) | step_bit(STEP_X86_64_FP);
+		break;
+	case X86_INS_ENTER:
+		step->kind = STEP_COPY;
+		step->to = STEP_X86_64_FP;
+		step->from = STEP_X86_64_SP;
+		step->displacement = -8;
+		break;
 	case X86_INS_CALL:
 		step->kind = STEP_CALL;
+		if (x86->operands[0].type == X86_OP_IMM)
+			step->displacement = x86->operands[0].imm;
 		step->writes |= 0x0fc7; /* rax, rcx, rdx, rsi, rdi, r8-r11 */
 		break;
 	case X86_INS_JMP:
@@ -208,9 +220,13 @@ static void arm64_memory(const cs_insn *insn, struct step *step)
 	const cs_arm64_op *memory = &arm64->operands[1];
 	bool is_load = insn->id == ARM64_INS_LDR || insn->id == ARM64_INS_LDUR;
 
-	if (arm64->op_count != 2 || memory->type != ARM64_OP_MEM || memory->mem.index != ARM64_REG_INVALID ||
-	    arm64->writeback)
+	if (arm64->op_count < 2 || memory->type != ARM64_OP_MEM || memory->mem.index != ARM64_REG_INVALID)
 		return;
+	if (arm64->op_count != 2 || arm64->writeback) {
+		if (is_load && arm64_register(memory->mem.base) == STEP_AARCH64_SP)
+			step->kind = STEP_UNSTACK;
+		return;
+	}
 	step->to = arm64_register(arm64->operands[0].reg);
 	step->from = arm64_register(memory->mem.base);
 	step->displacement = memory->mem.disp;
@@ -250,9 +266,16 @@ static void arm64_step(const cs_insn *insn, bool is_jump, struct step *step)
 	case ARM64_INS_STUR:
 		arm64_memory(insn, step);
 		break;
+	case ARM64_INS_LDP:
+		if (arm64->op_count > 2 && arm64->operands[2].type == ARM64_OP_MEM &&
+		    arm64_register(arm64->operands[2].mem.base) == STEP_AARCH64_SP)
+			step->kind = STEP_UNSTACK;
+		break;
 	case ARM64_INS_BL:
 	case ARM64_INS_BLR:
 		step->kind = STEP_CALL;
+		if (arm64->operands[0].type == ARM64_OP_IMM)
+			step->displacement = arm64->operands[0].imm;
 		step->writes |= 0x4007ffff; /* x0-x18, x30 */
 		break;
 	case ARM64_INS_B:

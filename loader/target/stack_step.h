@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STEP_X86_64_SP = 4, STEP_AARCH64_SP = 31, STEP_NO_REGISTER = 255 };
+enum { STEP_X86_64_SP = 4, STEP_X86_64_FP = 5, STEP_AARCH64_SP = 31, STEP_NO_REGISTER = 255 };
 
 enum step_kind {
 	STEP_OTHER,
@@ -24,11 +24,13 @@ enum step_kind {
 	STEP_STORE,  /* [from + displacement] = to, or something unknown (no register) */
 	STEP_PUSH,   /* x86-64: to, or something unknown (no register) */
 	STEP_POP,
-	STEP_CALL,
-	STEP_BRANCH, /* to the address in displacement, or on */
-	STEP_JUMP,   /* to the address in displacement */
-	STEP_LEAP,   /* to an address that it does not say */
-	STEP_END,    /* nowhere in this function */
+	STEP_LEAVE,   /* x86-64: rsp = rbp + 8, rbp = [rbp] */
+	STEP_UNSTACK, /* arm64: registers are loaded from the stack, and it is moved, in ways not followed */
+	STEP_CALL,    /* of the address in displacement, if it says that (else 0) */
+	STEP_BRANCH,  /* to the address in displacement, or on */
+	STEP_JUMP,    /* to the address in displacement */
+	STEP_LEAP,    /* to an address that it does not say */
+	STEP_END,     /* nowhere in this function */
 };
 
 struct step {

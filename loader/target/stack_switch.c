@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "target/stack_switch.h"
 
+#include <capstone/capstone.h>
 #include <dwarf.h>
 #include <elf.h>
 #include <errno.h>
@@ -9,10 +10,16 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "target/stack_bytes.h"
 #include "target/stack_flow.h"
 #include "target/unwind.h"
 
-enum { FAR = 8192 }; /* a multiple of every instruction size that is fixed */
+enum {
+	FAR = 8192,    /* a multiple of every instruction size that is fixed */
+	LONGEST = 15,  /* instruction */
+	DISTANCE = 48, /* in which reading falls into step */
+	RBP = 5,
+};
 
 /* Code that is looked through in one go: a section, or a segment where there are no sections. */
 struct region {
@@ -23,104 +30,27 @@ struct region {
 
 struct scan {
 	struct image *image;
+	struct region *regions;
+	size_t region_count;
+	size_t region_capacity;
 	struct unwind unwind; /* opened when a first candidate is found: most files have none or few */
 	bool has_unwind;
 	uint64_t *starts; /* of functions that a symbol tells of */
 	size_t start_count;
 	size_t start_capacity;
+	uint64_t *endless; /* functions that never come back, by address */
+	size_t endless_count;
+	size_t endless_capacity;
 	struct stack_flow *flow; /* of the last candidate's function */
 	uint64_t flow_address;
 	uint64_t flow_end;
+	struct stack_bytes_frame frame; /* likewise, of the last candidate that ends a frame */
+	uint64_t frame_address;
+	uint64_t frame_end;
+	csh decoder; /* x86-64 only, without details */
+	cs_insn *insn;
 	struct stack_switch *found;
 };
-
-/* ---- candidates, by their bytes ---------------------------------------------------------------- */
-
-/*
- * `pop %rsp` is a single byte, which stands in every other function as a part of something else: behind a
- * prefix it is `pop %r12`, behind others a subtraction of floating-point numbers. It counts where what a
- * stack switch does next follows: pops, a return, an indirect jump or call.
- */
-static bool is_pop_candidate(const uint8_t *at, size_t before, size_t left)
-{
-	if ((before > 0 && ((at[-1] & 0xf1) == 0x41 || at[-1] == 0x0f)) || (before > 1 && at[-2] == 0xc5) ||
-	    (before > 2 && at[-3] == 0xc4) || (before > 3 && at[-4] == 0x62))
-		return false;
-	if (at[1] == 0xc3) /* ret */
-		return true;
-	/* The lowest byte of a distance of four bytes, mostly a small one. */
-	if (left > 3 && (at[3] == 0 || (at[2] == 0xff && at[3] == 0xff)))
-		return false;
-	switch (at[1]) {
-	case 0xc2: /* ret $ */
-	case 0x9d: /* popf */
-		return true;
-	case 0xf2: /* bnd */
-		return at[2] == 0xc3 || at[2] == 0xff;
-	case 0xf3: /* rep */
-		return at[2] == 0xc3;
-	case 0x41: /* of r8-r15 */
-		return (at[2] & 0xf8) == 0x58 || at[2] == 0xff;
-	case 0xff: /* call, jmp */
-		return (at[2] & 0x38) == 0x10 || (at[2] & 0x38) == 0x20;
-	default:
-		return (at[1] & 0xf8) == 0x58;
-	}
-}
-
-/*
- * Could an instruction that loads the stack pointer begin here? Must be true for all of them; what else has
- * such bytes is weeded out by decoding. `leave` and `lea -N(%rbp),%rsp`, the ends of most frames, are not
- * looked at: they trust rbp, which is the callers' to keep.
- */
-static bool is_x86_candidate(const uint8_t *at, size_t before, size_t left)
-{
-	bool is_reg_sp, is_rm_sp;
-	uint8_t reg, rm;
-
-	if (left < 3)
-		return false;
-	if (at[0] == 0x5c)
-		return is_pop_candidate(at, before, left);
-	if ((at[0] & 0xf8) != 0x48)
-		return false;
-	reg = at[2] >> 3 & 7;
-	rm = at[2] & 7;
-	is_reg_sp = reg == 4 && !(at[0] & 4);
-	is_rm_sp = at[2] >= 0xc0 && rm == 4 && !(at[0] & 1);
-	switch (at[1]) {
-	case 0x8b: /* mov r/m,r */
-		return is_reg_sp;
-	case 0x89: /* mov r,r/m */
-	case 0xc7: /* mov $,r/m */
-		return is_rm_sp;
-	case 0x87: /* xchg */
-		return is_reg_sp || is_rm_sp;
-	case 0x8d: /* lea; not from rsp or rbp, nor gcc's own lea -8(%r10),%rsp and ret */
-		return is_reg_sp && !(left > 4 && memcmp(at, "\x49\x8d\x62\xf8\xc3", 5) == 0) &&
-		       !(rm == 4 && left > 3 && (at[3] & 7) == 4 && !(at[0] & 1)) &&
-		       !(rm == 5 && at[2] >= 0x40 && !(at[0] & 1));
-	case 0x94: /* xchg %rax,%rsp */
-		return at[0] == 0x48;
-	case 0x0f: /* cmov */
-		return (at[2] & 0xf0) == 0x40 && left > 3 && (at[3] >> 3 & 7) == 4 && !(at[0] & 4);
-	default:
-		return false;
-	}
-}
-
-/* add or sub of a constant into sp from another register (`mov sp, xN` is one), or the sum of two. */
-static bool is_arm64_candidate(const uint8_t *at, size_t left)
-{
-	uint32_t word;
-
-	if (left < sizeof(word))
-		return false;
-	memcpy(&word, at, sizeof(word));
-	if ((word & 0x1f) != 31 || (word >> 5 & 0x1f) == 31)
-		return false;
-	return (word & 0xbf000000) == 0x91000000 || (word & 0xbfe00000) == 0x8b200000;
-}
 
 /* ---- where its function begins ----------------------------------------------------------------- */
 
@@ -136,6 +66,76 @@ static int add_start(const struct image_symbol *symbol, void *context)
 	return 0;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The bytes at this address, with the sections' own or the segment's `left` behind them; NULL: no code. */
+static const uint8_t *code_at(const struct scan *scan, uint64_t address, size_t size)
+{
+	for (size_t i = 0; i < scan->region_count; i++) {
+		const struct region *region = &scan->regions[i];
+
+		if (address >= region->address && address - region->address < region->size &&
+		    region->size - (address - region->address) >= size)
+			return region->bytes + (address - region->address);
+	}
+	return NULL;
+}
+
+/* The address that is called by the last instruction of [address, address + size), or 0. */
+static uint64_t called_last(const struct scan *scan, uint64_t address, uint64_t size)
+{
+	bool is_x86 = scan->image->machine == EM_X86_64;
+	size_t length = is_x86 ? 5 : 4;
+	const uint8_t *at = size < length ? NULL : code_at(scan, address + size - length, length);
+	int32_t distance;
+	uint32_t word;
+
+	if (!at)
+		return 0;
+	if (is_x86) {
+		memcpy(&distance, at + 1, sizeof(distance));
+		return at[0] == 0xe8 ? address + size + (uint64_t)(int64_t)distance : 0;
+	}
+	memcpy(&word, at, sizeof(word));
+	if (word >> 26 != 0x25) /* bl */
+		return 0;
+	return address + size - length + (uint64_t)(((int64_t)word << 38) >> 36);
+}
+
+/*
+ * A compiler ends a function with a call only if that does not come back (abort, a failed assertion), so that
+ * what stands behind other calls of the same is not reached from them.
+ */
+static int find_endless(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->unwind.count; i++) {
+		const struct unwind_range *range = &scan->unwind.ranges[i];
+		uint64_t target = called_last(scan, range->address, range->size);
+
+		if (!target || !code_at(scan, target, 1))
+			continue;
+		if (vec_grow(&scan->endless, &scan->endless_capacity, scan->endless_count))
+			return -ENOMEM;
+		scan->endless[scan->endless_count++] = target;
+	}
+	if (scan->endless_count)
+		qsort(scan->endless, scan->endless_count, sizeof(*scan->endless), by_value);
+	return 0;
+}
+
+static bool is_endless(uint64_t address, void *context)
+{
+	const struct scan *scan = context;
+
+	return scan->endless_count &&
+	       bsearch(&address, scan->endless, scan->endless_count, sizeof(*scan->endless), by_value);
+}
+
 static int open_tables(struct scan *scan)
 {
 	int err;
@@ -146,7 +146,8 @@ static int open_tables(struct scan *scan)
 	if (err)
 		return err;
 	scan->has_unwind = true;
-	return image_each_symbol(scan->image, add_start, scan);
+	err = image_each_symbol(scan->image, add_start, scan);
+	return err ? err : find_endless(scan);
 }
 
 /* The bounds between which the address lies, of those in the list; both are narrowed. */
@@ -225,8 +226,10 @@ static int frame_register(uint64_t address, void *context)
 
 static int open_flow(struct scan *scan, const struct region *region, uint64_t address)
 {
-	struct stack_code code = {
-		.machine = scan->image->machine, .frame_register = frame_register, .context = scan};
+	struct stack_code code = {.machine = scan->image->machine,
+				  .frame_register = frame_register,
+				  .is_endless = is_endless,
+				  .context = scan};
 
 	if (scan->flow && address >= scan->flow_address && address < scan->flow_end)
 		return 0;
@@ -241,8 +244,8 @@ static int open_flow(struct scan *scan, const struct region *region, uint64_t ad
 
 /*
  * Where decoding has lost its way, what looks like a load counts as one. But not a single byte, as `pop %rsp`
- * would be found in any table of numbers among the code; nor the end of an instruction with an EVEX prefix
- * (62, two bytes, 48 for a full vector), not all of which Capstone knows.
+ * or `leave` would be found in any table of numbers among the code; nor the end of an instruction with an
+ * EVEX prefix (62, two bytes, 48 for a full vector), not all of which Capstone knows.
  */
 static bool is_switch(const struct region *region, size_t at, enum stack_load load, bool is_sure)
 {
@@ -250,15 +253,62 @@ static bool is_switch(const struct region *region, size_t at, enum stack_load lo
 		return false;
 	if (is_sure)
 		return load == STACK_LOAD_FOREIGN;
-	return region->bytes[at] != 0x5c && !(at > 2 && region->bytes[at - 3] == 0x62);
+	return region->bytes[at] != 0x5c && region->bytes[at] != 0xc9 &&
+	       !(at > 2 && region->bytes[at - 3] == 0x62);
 }
 
-/* mov %rbp,%rsp where rbp points to the frame */
+/*
+ * May an instruction begin at `at`? One does in any fifteen bytes before it: some way of reading from there
+ * leads here then. Mostly all lead past it, as code that is read from its middle soon falls into step.
+ */
+static bool may_begin(struct scan *scan, const struct region *region, size_t at)
+{
+	bool seen[DISTANCE + LONGEST] = {false};
+	size_t from = at < DISTANCE + LONGEST ? 0 : at - DISTANCE - LONGEST;
+
+	for (size_t start = from; start < at && start < from + LONGEST; start++) {
+		size_t place = start;
+
+		while (place < at && !seen[place - from]) {
+			const uint8_t *bytes = region->bytes + place;
+			uint64_t address = region->address + place;
+			size_t left = region->size - place;
+
+			seen[place - from] = true;
+			if (place + 1 == at && (bytes[0] & 0xf0) == 0x40) /* REX, of no effect */
+				return true;
+			if (cs_disasm_iter(scan->decoder, &bytes, &left, &address, scan->insn))
+				place += scan->insn->size;
+			else
+				place++;
+		}
+		if (place == at)
+			return true;
+	}
+	return at == 0;
+}
+
+static void read_frame(struct scan *scan, const struct region *region, uint64_t address)
+{
+	if (address >= scan->frame_address && address < scan->frame_end)
+		return;
+	find_bounds(scan, region, address, &scan->frame_address, &scan->frame_end);
+	scan->frame = stack_bytes_frame(region->bytes + (scan->frame_address - region->address),
+					scan->frame_end - scan->frame_address);
+}
+
+/*
+ * The end of a frame whose rbp comes from the stack pointer, or points to the frame as the tables know (in a
+ * part of a function that stands elsewhere). Bytes tell enough where none of them could give it another
+ * value.
+ */
 static bool is_frame_end(struct scan *scan, const struct region *region, size_t at)
 {
-	return scan->image->machine == EM_X86_64 && region->size - at >= 3 &&
-	       memcmp(region->bytes + at, "\x48\x89\xec", 3) == 0 &&
-	       frame_register(region->address + at, scan) == 5;
+	uint64_t address = region->address + at;
+
+	read_frame(scan, region, address);
+	return !scan->frame.may_be_strange &&
+	       (scan->frame.may_be_own || frame_register(address, scan) == RBP);
 }
 
 /* The instruction at `at`, or the one that begins with prefixes (of a segment ...) before it. */
@@ -267,21 +317,22 @@ static enum stack_load judge_at(struct scan *scan, const struct region *region, 
 	enum stack_load load = stack_flow_judge(scan->flow, region->address + at);
 
 	for (int i = 0; i < 4 && load == STACK_LOAD_NONE && at > 0; i++) {
-		if (!memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3", region->bytes[--at], 11))
+		if (!memchr("\x26\x2e\x36\x3e\x48\x64\x65\x66\x67\xf0\xf2\xf3", region->bytes[--at], 12))
 			break;
 		load = stack_flow_judge(scan->flow, region->address + at);
 	}
 	return load;
 }
 
-static int judge(struct scan *scan, const struct region *region, size_t at)
+static int judge(struct scan *scan, const struct region *region, size_t at, enum stack_bytes kind)
 {
 	uint64_t address = region->address + at;
 	int err = open_tables(scan);
 	enum stack_load load;
 
-	/* The end of a frame that the tables know, in code that cannot all be decoded too. */
-	if (!err && is_frame_end(scan, region, at))
+	if (!err && kind != STACK_BYTES_LOAD && is_frame_end(scan, region, at))
+		return 0;
+	if (!err && kind == STACK_BYTES_LEAVE && !may_begin(scan, region, at))
 		return 0;
 	if (!err)
 		err = open_flow(scan, region, address);
@@ -304,25 +355,29 @@ static int scan_region(struct scan *scan, const struct region *region)
 	for (size_t at = 0; at < region->size && !err && !scan->found->found; at += step) {
 		const uint8_t *bytes = region->bytes + at;
 		size_t left = region->size - at;
+		enum stack_bytes kind;
 
-		if (is_x86 ? is_x86_candidate(bytes, at, left) : is_arm64_candidate(bytes, left))
-			err = judge(scan, region, at);
+		if (is_x86)
+			kind = stack_bytes_x86(bytes, at, left);
+		else
+			kind = stack_bytes_arm64(bytes, left) ? STACK_BYTES_LOAD : STACK_BYTES_NONE;
+		if (kind != STACK_BYTES_NONE)
+			err = judge(scan, region, at, kind);
 	}
 	return err;
 }
 
-static int scan_bytes(struct scan *scan, Elf_Data *data, uint64_t address)
+static int add_region(struct scan *scan, Elf_Data *data, uint64_t address)
 {
-	struct region region = {.address = address};
-
 	if (!data || !data->d_buf)
 		return -EIO;
-	region.bytes = data->d_buf;
-	region.size = data->d_size;
-	return scan_region(scan, &region);
+	if (vec_grow(&scan->regions, &scan->region_capacity, scan->region_count))
+		return -ENOMEM;
+	scan->regions[scan->region_count++] = (struct region){data->d_buf, address, data->d_size};
+	return 0;
 }
 
-static int scan_sections(struct scan *scan, size_t *count)
+static int add_sections(struct scan *scan)
 {
 	Elf_Scn *scn = NULL;
 	int err = 0;
@@ -333,13 +388,12 @@ static int scan_sections(struct scan *scan, size_t *count)
 		if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_PROGBITS ||
 		    !(header.sh_flags & SHF_EXECINSTR) || !header.sh_size)
 			continue;
-		err = scan_bytes(scan, elf_rawdata(scn, NULL), header.sh_addr);
-		++*count;
+		err = add_region(scan, elf_rawdata(scn, NULL), header.sh_addr);
 	}
 	return err;
 }
 
-static int scan_segments(struct scan *scan)
+static int add_segments(struct scan *scan)
 {
 	int err = 0;
 
@@ -347,7 +401,7 @@ static int scan_segments(struct scan *scan)
 		const struct image_segment *segment = &scan->image->segments[i];
 
 		if (segment->executable)
-			err = scan_bytes(scan,
+			err = add_region(scan,
 					 elf_getdata_rawchunk(scan->image->elf, (int64_t)segment->offset,
 							      segment->size, ELF_T_BYTE),
 					 segment->address);
@@ -355,21 +409,45 @@ static int scan_segments(struct scan *scan)
 	return err;
 }
 
+static int open_decoder(struct scan *scan)
+{
+	if (scan->image->machine != EM_X86_64)
+		return 0;
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &scan->decoder))
+		return -ENOMEM;
+	scan->insn = cs_malloc(scan->decoder);
+	return scan->insn ? 0 : -ENOMEM;
+}
+
+static void close_scan(struct scan *scan)
+{
+	stack_flow_close(scan->flow);
+	if (scan->has_unwind)
+		unwind_close(&scan->unwind);
+	if (scan->insn)
+		cs_free(scan->insn, 1);
+	if (scan->decoder)
+		cs_close(&scan->decoder);
+	free(scan->regions);
+	free(scan->starts);
+	free(scan->endless);
+}
+
 int stack_switch_find(struct image *image, struct stack_switch *found)
 {
 	struct scan scan = {.image = image, .found = found};
-	size_t sections = 0;
 	int err;
 
 	*found = (struct stack_switch){0};
 	if (image->machine != EM_X86_64 && image->machine != EM_AARCH64)
 		return 0;
-	err = scan_sections(&scan, &sections);
-	if (!err && !sections)
-		err = scan_segments(&scan);
-	stack_flow_close(scan.flow);
-	if (scan.has_unwind)
-		unwind_close(&scan.unwind);
-	free(scan.starts);
+	err = open_decoder(&scan);
+	if (!err)
+		err = add_sections(&scan);
+	if (!err && !scan.region_count)
+		err = add_segments(&scan);
+	for (size_t i = 0; i < scan.region_count && !err; i++)
+		err = scan_region(&scan, &scan.regions[i]);
+	close_scan(&scan);
 	return err;
 }

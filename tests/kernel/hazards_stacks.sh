@@ -12,6 +12,7 @@ for order in lifo fifo "lifo swapped" "fifo swapped"; do
 done
 [ ! -x "$TARGETS/fibers.nop5" ] || hazard "outer work" fibers.nop5 1000 fifo
 [ "$(uname -m)" != x86_64 ] || hazard "outer work" stackswitch
+hazard "outer work" frameswitch
 for place in above below; do
 	hazard "outer on_signal inner" altstack $place
 done

@@ -138,7 +138,7 @@ static void assert_found(const char *compiler, const char *objdump, const char *
 			if (*flags[k])
 				continue;
 			shell("%s -d %s/p --start-address=%#lx | grep -A1 '^[0-9a-f]* <' | head -2 | "
-			      "grep -qE 'sp|94'",
+			      "grep -qE 'sp|94|leave'",
 			      objdump, scratch(), (unsigned long)found.address);
 		}
 	}
@@ -168,6 +168,21 @@ Test(stack_switch, by_hand_is_found)
 		"mov %%gs:8, %%rsp",
 		"mov $0x10000, %%rsp",
 		"movabs $0x1234567890, %%rax; mov %%rax, %%rsp",
+		/* By way of rbp, which is no frame pointer then, whatever it was before. */
+		"mov %%rbp, (%%rdi); mov (%%rsi), %%rbp; leave; ret",
+		"mov %%rsi, %%rbp; leave; ret",
+		"mov %%r12, %%rbp; leave; jmp *8(%%rdi)",
+		"lea 64(%%rsi), %%rbp; lea -16(%%rbp), %%rsp; pop %%rbx; pop %%r12; pop %%rbp; ret",
+		"mov (%%rsi), %%rbp; lea -0x128(%%rbp), %%rsp; pop %%rbx; pop %%rbp; ret",
+		"push (%%rsi); pop %%rbp; leave; ret",
+		"push %%rsi; pop %%rbp; mov %%rbp, %%rsp; pop %%rbp; ret",
+		"xchg %%rbp, (%%rsi); leave; ret",
+		"push %%rbp; mov %%rsp, %%rbp; push %%rbx; mov %%rsp, (%%rdi); mov (%%rsi), %%rbp; leave; ret",
+		"push %%rbp; mov %%rsp, %%rbp; test %%rdi, %%rdi; je 1f; mov %%rsi, %%rbp; 1: leave; ret",
+		"push %%rbp; mov %%rsp, %%rbp; mov %%rsi, -8(%%rbp); mov -8(%%rbp), %%rbp; leave; ret",
+		"push %%rbp; mov %%rsp, %%rbp; mov %%rsi, (%%rbp); leave; leave; ret",
+		/* As the end of a frame that gcc realigned, but it is not. */
+		"mov (%%rsi), %%r10; lea -8(%%r10), %%rsp; ret",
 	};
 	char plain[512];
 
@@ -177,6 +192,34 @@ Test(stack_switch, by_hand_is_found)
 		for (char *at = plain; (at = strstr(at, "%%")); at++)
 			memmove(at, at + 1, strlen(at));
 		assert_found("gcc", "objdump", plain);
+	}
+}
+
+/* In a frame that its compiler describes to the unwind tables: they do not know of what is done by hand. */
+Test(stack_switch, by_hand_behind_the_tables_back_is_found)
+{
+	static const char *const bodies[] = {
+		"mov (%0), %%rbp; leave; ret",
+		"mov %0, %%rbp; leave; ret",
+		"mov (%0), %%rbp; mov %%rbp, %%rsp; pop %%rbp; ret",
+		"mov (%0), %%rbp; lea -8(%%rbp), %%rsp; pop %%rbx; pop %%rbp; ret",
+		"mov 8(%0), %%rsp; pop %%rbp; ret",
+	};
+	static const char *const compilers[] = {"gcc", "clang"};
+	static const char *const levels[] = {"-O0", "-O2", "-O2 -s"};
+	char text[512], command[256];
+
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+		for (size_t k = 0; k < sizeof(compilers) / sizeof(compilers[0]) * 3; k++) {
+			snprintf(
+				text, sizeof(text),
+				"void use(void *);\nvoid change(void *to) { use(to); __asm__ volatile(\"%s\" : : "
+				"\"r\"(to)); }\nvoid frame(void) { use(0); use(0); }",
+				bodies[i]);
+			snprintf(command, sizeof(command), LIBRARY("%s", "-fno-omit-frame-pointer %s"),
+				 compilers[k / 3], levels[k % 3]);
+			cr_assert(switch_in(command, text).found, "%s %s", command, text);
+		}
 	}
 }
 
@@ -220,6 +263,18 @@ Test(stack_switch, own_by_hand_is_none)
 		"2: call fail; 3: sub $64, %rsp; call use; mov -8(%rbp), %rsp; leave; ret",
 		"push %rbx; test %rdi, %rdi; je 2f; mov %rsp, %rbx; jmp 3f; 2: call fail; 3: sub $64, %rsp; call use; "
 		"mov %rbx, %rsp; pop %rbx; ret",
+		/* As gcc realigns where r10 is taken: its register is kept in the frame by a push. */
+		"push %r13; lea 16(%rsp), %r13; and $-32, %rsp; push -8(%r13); push %rbp; mov %rsp, %rbp; push %r15; "
+		"push %r13; push %rbx; sub $96, %rsp; call use; xor %r13, %r13; lea -24(%rbp), %rsp; pop %rbx; "
+		"pop %rdx; pop %r15; pop %rbp; lea -16(%rdx), %rsp; pop %r13; ret",
+		"push %rbp; mov %rsp, %rbp; push %rbx; call use; lea -8(%rbp), %rsp; pop %rbx; pop %rbp; ret",
+		"enter $32, $0; call use; leave; ret",
+		/* rbp is used for something else, and was put back. */
+		"push %rbp; mov %rsp, %rbp; push %rbp; mov %rdi, %rbp; mov (%rbp), %rax; pop %rbp; leave; ret",
+		"push %rbp; mov %rsp, %rbp; mov %rsp, -8(%rbp); mov %rsi, %rbp; call use; mov 8(%rsp), %rbp; ret",
+		/* What Capstone does not know (FMA4, AVX-512) stands in the way. */
+		"push %rbp; mov %rsp, %rbp; mov %rsp, %rbx; .byte 0xc4,0xe3,0x69,0x68,0x55,0xc9,0x60; .byte "
+		"0x62,0xf2,0xfd,0x48,0xb4,0xc9; call use; mov %rbx, %rsp; leave; ret",
 	};
 	char text[1024];
 
@@ -250,6 +305,30 @@ Test(stack_switch, own_frames_in_cold_parts_are_none)
 	snprintf(code, sizeof(code), text, "%rsp");
 	cr_assert(switch_in(LIBRARY("gcc", ""), code).found);
 }
+
+/*
+ * As in libsystemd: an assertion that does not come back stands before other code of the function, and a slot
+ * of the frame is used twice. Without symbols such a function is known only from others that end with it.
+ */
+Test(stack_switch, what_stands_behind_an_endless_call_is_passed)
+{
+	static const char *const text =
+		"__asm__(\".text\\nf: .cfi_startproc\\npush %%rbp\\n.cfi_def_cfa_offset 16\\nmov %%rsp, %%rbp\\n"
+		".cfi_def_cfa_register %%rbp\\nsub $32, %%rsp\\nmov %%rdx, -8(%%rbp)\\ntest %%rdi, %%rdi\\nje 9f\\n"
+		"1: mov %%rsp, -8(%%rbp)\\nsub %%rdi, %%rsp\\ncall use\\ntest %%rax, %%rax\\njne 2f\\n"
+		"3: mov -8(%%rbp), %%rsp\\ncall use\\ntest %%rax, %%rax\\njne 1b\\nleave\\nret\\n"
+		"9: call failed\\n2: call use\\njmp 3b\\n.cfi_endproc\\n"
+		"g: .cfi_startproc\\nsub $8, %%rsp\\ncall use\\n%s\\n.cfi_endproc\\n"
+		"failed: .cfi_startproc\\nsub $8, %%rsp\\ncall use\\nhlt\\n.cfi_endproc\");";
+	struct stack_switch found;
+	char code[1024];
+
+	snprintf(code, sizeof(code), text, "call failed");
+	found = switch_in(LIBRARY("gcc", "-s"), code);
+	cr_assert_not(found.found, "at %#lx", (unsigned long)found.address);
+	snprintf(code, sizeof(code), text, "call failed; add $8, %rsp; ret");
+	cr_assert(switch_in(LIBRARY("gcc", "-s"), code).found);
+}
 #endif
 
 Test(stack_switch, by_hand_on_arm64_is_found)
@@ -259,6 +338,9 @@ Test(stack_switch, by_hand_on_arm64_is_found)
 		"mov x9, sp; str x9, [x0]; ldr x9, [x1]; mov sp, x9",
 		"ldp x9, x10, [x1]; mov sp, x10",
 		"add sp, x1, #64",
+		"ldr x29, [x1]; mov sp, x29; ldp x29, x30, [sp], #16; ret",
+		"mov x29, x1; add sp, x29, #16; ret",
+		"stp x29, x30, [sp, #-16]!; mov x29, sp; ldr x29, [x1]; mov sp, x29; ldp x29, x30, [sp], #16; ret",
 	};
 
 	if (!is_there("aarch64-linux-gnu-gcc"))
