@@ -77,22 +77,51 @@ static enum stack_bytes judge_lea(const uint8_t *at, size_t left)
 	return is_low && rm == 5 && at[2] >= 0x40 ? STACK_BYTES_FRAME : STACK_BYTES_LOAD;
 }
 
+typedef uint8_t vector __attribute__((vector_size(STACK_BYTES_BLOCK)));
+
+static vector load(const uint8_t *at)
+{
+	vector bytes;
+
+	memcpy(&bytes, at, sizeof(bytes));
+	return bytes;
+}
+
+bool stack_bytes_none(const uint8_t *at)
+{
+	vector first = load(at), second = load(at + 1), third = load(at + 2);
+	/* 87, 89, 8b, 8d, c7 and a few that are none; 94; 0f */
+	vector is_move = ((vector)((second & 0xf9) == 0x89) | (vector)((second & 0xbf) == 0x87)) &
+			 ((vector)((third & 0x38) == 0x20) | (vector)((third & 0xc7) == 0xc4));
+	vector is_other =
+		(vector)(second == 0x94) | ((vector)(second == 0x0f) & (vector)((third & 0xf0) == 0x40));
+	/* All that may stand behind pop and leave, and more. */
+	vector is_next = (vector)((second & 0xc0) == 0xc0) | (vector)((second & 0xf8) == 0x58) |
+			 (vector)((second & 0xf4) == 0x40) | (vector)(second == 0x9d) |
+			 (vector)(second == 0x3e);
+	vector found = ((vector)((first & 0xf8) == 0x48) & (is_move | is_other)) |
+		       (((vector)(first == 0x5c) | (vector)(first == 0xc9)) & is_next);
+	uint64_t halves[STACK_BYTES_BLOCK / sizeof(uint64_t)], any = 0;
+
+	memcpy(halves, &found, sizeof(found));
+	for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); i++)
+		any |= halves[i];
+	return !any;
+}
+
 enum stack_bytes stack_bytes_x86(const uint8_t *at, size_t before, size_t left)
 {
 	bool is_reg_sp, is_rm_sp, is_load;
 	uint8_t reg, rm;
 
-	if (left < 3) {
-		bool is_end = left == 2 && at[1] == 0xc3;
-
-		return is_end && at[0] == 0xc9	 ? STACK_BYTES_LEAVE
-		       : is_end && at[0] == 0x5c ? STACK_BYTES_LOAD
-						 : STACK_BYTES_NONE;
-	}
+	if (left < 3 && (left < 2 || at[1] != 0xc3))
+		return STACK_BYTES_NONE;
 	if (at[0] == 0x5c)
 		return is_pop(at, before, left) ? STACK_BYTES_LOAD : STACK_BYTES_NONE;
 	if (at[0] == 0xc9)
 		return is_leave(at, left) ? STACK_BYTES_LEAVE : STACK_BYTES_NONE;
+	if (left < 3)
+		return STACK_BYTES_NONE;
 	if ((at[0] & 0xf8) != 0x48)
 		return STACK_BYTES_NONE;
 	reg = at[2] >> 3 & 7;

@@ -21,6 +21,10 @@ enum stack_bytes {
 
 /* `before` bytes stand before `at`, and `left` follow from there on. */
 enum stack_bytes stack_bytes_x86(const uint8_t *at, size_t before, size_t left);
+/* True if none begins at any of the STACK_BYTES_BLOCK bytes; as many and two more must be there. */
+enum { STACK_BYTES_BLOCK = 16 };
+bool stack_bytes_none(const uint8_t *at);
+
 bool stack_bytes_arm64(const uint8_t *at, size_t left);
 
 /* What a stretch of x86-64 code does with rbp, as far as bytes may tell. */

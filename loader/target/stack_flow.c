@@ -499,7 +499,8 @@ enum stack_load stack_flow_judge(struct stack_flow *flow, uint64_t address)
 	const struct step *step = step_at(flow, address);
 	int result;
 
-	if (!step || !(step->writes & step_bit(flow->sp)) || step->kind == STEP_CALL)
+	if (!step || !(step->writes & step_bit(flow->sp)) || step->kind == STEP_CALL ||
+	    step->kind == STEP_PUSH || (step->kind == STEP_POP && step->to != flow->sp))
 		return STACK_LOAD_NONE;
 	flow->is_own = flow->asks_slot = flow->is_stored = false;
 	result = ask_for_result(flow, flow->sp, (size_t)(step - flow->steps));

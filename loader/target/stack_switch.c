@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "target/flow.h"
 #include "target/stack_bytes.h"
 #include "target/stack_flow.h"
 #include "target/unwind.h"
@@ -35,35 +36,40 @@ struct scan {
 	size_t region_capacity;
 	struct unwind unwind; /* opened when a first candidate is found: most files have none or few */
 	bool has_unwind;
-	uint64_t *starts; /* of functions that a symbol tells of */
-	size_t start_count;
-	size_t start_capacity;
+	bool has_bounds;
+	uint64_t *bounds; /* of functions, as symbols and tables tell of them, by address */
+	size_t bound_count;
+	size_t bound_capacity;
+	bool has_endless;
 	uint64_t *endless; /* functions that never come back, by address */
 	size_t endless_count;
 	size_t endless_capacity;
-	struct stack_flow *flow; /* of the last candidate's function */
-	uint64_t flow_address;
-	uint64_t flow_end;
-	struct stack_bytes_frame frame; /* likewise, of the last candidate that ends a frame */
-	uint64_t frame_address;
-	uint64_t frame_end;
-	csh decoder; /* x86-64 only, without details */
+	/* The function of the last candidate. */
+	uint64_t start;
+	uint64_t end;
+	struct stack_flow *flow; /* NULL: not needed yet */
+	struct stack_bytes_frame frame;
+	bool has_frame; /* it was read */
+	csh decoder;	/* x86-64 only, without details */
 	cs_insn *insn;
 	struct stack_switch *found;
 };
 
 /* ---- where its function begins ----------------------------------------------------------------- */
 
+static int add_bound(struct scan *scan, uint64_t address)
+{
+	if (vec_grow(&scan->bounds, &scan->bound_capacity, scan->bound_count))
+		return -ENOMEM;
+	scan->bounds[scan->bound_count++] = address;
+	return 0;
+}
+
 static int add_start(const struct image_symbol *symbol, void *context)
 {
-	struct scan *scan = context;
-
 	if (symbol->undefined || !symbol->in_code || symbol->type != STT_FUNC)
 		return 0;
-	if (vec_grow(&scan->starts, &scan->start_capacity, scan->start_count))
-		return -ENOMEM;
-	scan->starts[scan->start_count++] = symbol->address;
-	return 0;
+	return add_bound(context, symbol->address);
 }
 
 static int by_value(const void *a, const void *b)
@@ -113,6 +119,9 @@ static uint64_t called_last(const struct scan *scan, uint64_t address, uint64_t 
  */
 static int find_endless(struct scan *scan)
 {
+	if (scan->has_endless)
+		return 0;
+	scan->has_endless = true;
 	for (size_t i = 0; i < scan->unwind.count; i++) {
 		const struct unwind_range *range = &scan->unwind.ranges[i];
 		uint64_t target = called_last(scan, range->address, range->size);
@@ -136,6 +145,27 @@ static bool is_endless(uint64_t address, void *context)
 	       bsearch(&address, scan->endless, scan->endless_count, sizeof(*scan->endless), by_value);
 }
 
+/* Most files have tables for all of their code, and need none of this. */
+static int find_starts(struct scan *scan)
+{
+	int err;
+
+	if (scan->has_bounds)
+		return 0;
+	scan->has_bounds = true;
+	err = image_each_symbol(scan->image, add_start, scan);
+	for (size_t i = 0; i < scan->unwind.count && !err; i++) {
+		const struct unwind_range *range = &scan->unwind.ranges[i];
+
+		err = add_bound(scan, range->address);
+		if (!err)
+			err = add_bound(scan, range->address + range->size);
+	}
+	if (scan->bound_count)
+		qsort(scan->bounds, scan->bound_count, sizeof(*scan->bounds), by_value);
+	return err;
+}
+
 static int open_tables(struct scan *scan)
 {
 	int err;
@@ -146,11 +176,26 @@ static int open_tables(struct scan *scan)
 	if (err)
 		return err;
 	scan->has_unwind = true;
-	err = image_each_symbol(scan->image, add_start, scan);
-	return err ? err : find_endless(scan);
+	return 0;
 }
 
-/* The bounds between which the address lies, of those in the list; both are narrowed. */
+/* How many of the `count` values, sorted, are not above this one. */
+static size_t count_up_to(const uint64_t *values, size_t count, uint64_t value)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (values[middle] <= value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The bounds between which the address lies; both are narrowed. */
 static void narrow(uint64_t bound, uint64_t address, uint64_t *start, uint64_t *end)
 {
 	if (bound <= address && bound > *start)
@@ -163,30 +208,33 @@ static void narrow(uint64_t bound, uint64_t address, uint64_t *start, uint64_t *
  * The function around the address, by the unwind tables; else from the nearest start known, by a symbol or as
  * the end of another function, to the next one, but not from far away: decoding falls into step by itself.
  */
-static void find_bounds(const struct scan *scan, const struct region *region, uint64_t address,
-			uint64_t *start, uint64_t *end)
+static int find_bounds(struct scan *scan, const struct region *region, uint64_t address, uint64_t *start,
+		       uint64_t *end)
 {
 	const struct unwind_range *range = unwind_range_of(&scan->unwind, address);
+	size_t next;
+	int err;
 
 	*start = region->address;
 	*end = region->address + region->size;
 	if (range) {
 		narrow(range->address, address, start, end);
 		narrow(range->address + range->size, address, start, end);
-		return;
+		return 0;
 	}
-	for (size_t i = 0; i < scan->unwind.count; i++) {
-		const struct unwind_range *other = &scan->unwind.ranges[i];
-
-		narrow(other->address, address, start, end);
-		narrow(other->address + other->size, address, start, end);
-	}
-	for (size_t i = 0; i < scan->start_count; i++)
-		narrow(scan->starts[i], address, start, end);
+	err = find_starts(scan);
+	if (err)
+		return err;
+	next = count_up_to(scan->bounds, scan->bound_count, address);
+	if (next)
+		narrow(scan->bounds[next - 1], address, start, end);
+	if (next < scan->bound_count)
+		narrow(scan->bounds[next], address, start, end);
 	if (address - *start > FAR)
 		*start = address - FAR;
 	if (*end - address > FAR)
 		*end = address + FAR;
+	return 0;
 }
 
 /* ---- judging one ------------------------------------------------------------------------------- */
@@ -224,21 +272,33 @@ static int frame_register(uint64_t address, void *context)
 	return found;
 }
 
-static int open_flow(struct scan *scan, const struct region *region, uint64_t address)
+/* The function around the address becomes the one that is looked at. */
+static int enter_function(struct scan *scan, const struct region *region, uint64_t address)
+{
+	if (address >= scan->start && address < scan->end)
+		return 0;
+	stack_flow_close(scan->flow);
+	scan->flow = NULL;
+	scan->has_frame = false;
+	return find_bounds(scan, region, address, &scan->start, &scan->end);
+}
+
+static int open_flow(struct scan *scan, const struct region *region)
 {
 	struct stack_code code = {.machine = scan->image->machine,
+				  .bytes = region->bytes + (scan->start - region->address),
+				  .address = scan->start,
+				  .size = scan->end - scan->start,
 				  .frame_register = frame_register,
 				  .is_endless = is_endless,
 				  .context = scan};
 
-	if (scan->flow && address >= scan->flow_address && address < scan->flow_end)
-		return 0;
-	stack_flow_close(scan->flow);
-	find_bounds(scan, region, address, &scan->flow_address, &scan->flow_end);
-	code.address = scan->flow_address;
-	code.bytes = region->bytes + (scan->flow_address - region->address);
-	code.size = scan->flow_end - scan->flow_address;
-	scan->flow = stack_flow_open(&code);
+	int err = find_endless(scan);
+
+	if (err)
+		return err;
+	if (!scan->flow)
+		scan->flow = stack_flow_open(&code);
 	return scan->flow ? 0 : -errno;
 }
 
@@ -257,44 +317,60 @@ static bool is_switch(const struct region *region, size_t at, enum stack_load lo
 	       !(at > 2 && region->bytes[at - 3] == 0x62);
 }
 
+/* Bytes that stand before an opcode: of a segment, lock, REX with no effect where another follows ... */
+static bool is_prefix(uint8_t byte)
+{
+	return (byte & 0xf0) == 0x40 || memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3", byte, 11);
+}
+
+/* The instruction at `place`, as far as its length goes; it may begin with prefixes before `at`. */
+static size_t step_over(struct scan *scan, const struct region *region, size_t place, size_t at)
+{
+	const uint8_t *bytes = region->bytes + place;
+	uint64_t address = region->address + place;
+	size_t left = region->size - place, size = 1, prefixes = 0;
+	uint32_t written;
+
+	while (place + prefixes < at && is_prefix(bytes[prefixes]))
+		prefixes++;
+	if (place + prefixes == at)
+		return prefixes;
+	if (cs_disasm_iter(scan->decoder, &bytes, &left, &address, scan->insn))
+		return scan->insn->size;
+	size = flow_x86_unknown(bytes, left, &written);
+	return size ? size : 1;
+}
+
 /*
- * May an instruction begin at `at`? One does in any fifteen bytes before it: some way of reading from there
- * leads here then. Mostly all lead past it, as code that is read from its middle soon falls into step.
+ * May an instruction begin at `at`, in code that begins at `start`? One does in any fifteen bytes before it:
+ * some way of reading from there leads here then. Mostly all lead past it, as code that is read from its
+ * middle soon falls into step, and decoding the whole function is saved.
  */
-static bool may_begin(struct scan *scan, const struct region *region, size_t at)
+static bool may_begin(struct scan *scan, const struct region *region, size_t start, size_t at)
 {
 	bool seen[DISTANCE + LONGEST] = {false};
-	size_t from = at < DISTANCE + LONGEST ? 0 : at - DISTANCE - LONGEST;
+	size_t from = at - start < DISTANCE + LONGEST ? start : at - DISTANCE - LONGEST;
+	size_t last = from == start ? from : from + LONGEST - 1;
 
-	for (size_t start = from; start < at && start < from + LONGEST; start++) {
-		size_t place = start;
+	for (size_t first = from; first <= last; first++) {
+		size_t place = first;
 
 		while (place < at && !seen[place - from]) {
-			const uint8_t *bytes = region->bytes + place;
-			uint64_t address = region->address + place;
-			size_t left = region->size - place;
-
 			seen[place - from] = true;
-			if (place + 1 == at && (bytes[0] & 0xf0) == 0x40) /* REX, of no effect */
-				return true;
-			if (cs_disasm_iter(scan->decoder, &bytes, &left, &address, scan->insn))
-				place += scan->insn->size;
-			else
-				place++;
+			place += step_over(scan, region, place, at);
 		}
 		if (place == at)
 			return true;
 	}
-	return at == 0;
+	return false;
 }
 
-static void read_frame(struct scan *scan, const struct region *region, uint64_t address)
+static void read_frame(struct scan *scan, const struct region *region)
 {
-	if (address >= scan->frame_address && address < scan->frame_end)
-		return;
-	find_bounds(scan, region, address, &scan->frame_address, &scan->frame_end);
-	scan->frame = stack_bytes_frame(region->bytes + (scan->frame_address - region->address),
-					scan->frame_end - scan->frame_address);
+	if (!scan->has_frame)
+		scan->frame = stack_bytes_frame(region->bytes + (scan->start - region->address),
+						scan->end - scan->start);
+	scan->has_frame = true;
 }
 
 /*
@@ -306,9 +382,18 @@ static bool is_frame_end(struct scan *scan, const struct region *region, size_t 
 {
 	uint64_t address = region->address + at;
 
-	read_frame(scan, region, address);
+	read_frame(scan, region);
 	return !scan->frame.may_be_strange &&
 	       (scan->frame.may_be_own || frame_register(address, scan) == RBP);
+}
+
+/* As bytes and a few instructions tell. */
+static bool is_harmless(struct scan *scan, const struct region *region, size_t at, enum stack_bytes kind)
+{
+	if (scan->image->machine != EM_X86_64)
+		return false;
+	return (kind != STACK_BYTES_LOAD && is_frame_end(scan, region, at)) ||
+	       !may_begin(scan, region, scan->start - region->address, at);
 }
 
 /* The instruction at `at`, or the one that begins with prefixes (of a segment ...) before it. */
@@ -317,7 +402,7 @@ static enum stack_load judge_at(struct scan *scan, const struct region *region, 
 	enum stack_load load = stack_flow_judge(scan->flow, region->address + at);
 
 	for (int i = 0; i < 4 && load == STACK_LOAD_NONE && at > 0; i++) {
-		if (!memchr("\x26\x2e\x36\x3e\x48\x64\x65\x66\x67\xf0\xf2\xf3", region->bytes[--at], 12))
+		if (!is_prefix(region->bytes[--at]))
 			break;
 		load = stack_flow_judge(scan->flow, region->address + at);
 	}
@@ -330,12 +415,12 @@ static int judge(struct scan *scan, const struct region *region, size_t at, enum
 	int err = open_tables(scan);
 	enum stack_load load;
 
-	if (!err && kind != STACK_BYTES_LOAD && is_frame_end(scan, region, at))
-		return 0;
-	if (!err && kind == STACK_BYTES_LEAVE && !may_begin(scan, region, at))
+	if (!err)
+		err = enter_function(scan, region, address);
+	if (!err && is_harmless(scan, region, at, kind))
 		return 0;
 	if (!err)
-		err = open_flow(scan, region, address);
+		err = open_flow(scan, region);
 	if (err)
 		return err;
 	load = judge_at(scan, region, at);
@@ -346,25 +431,42 @@ static int judge(struct scan *scan, const struct region *region, size_t at, enum
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
-static int scan_region(struct scan *scan, const struct region *region)
+static int scan_x86(struct scan *scan, const struct region *region)
 {
-	bool is_x86 = scan->image->machine == EM_X86_64;
-	size_t step = is_x86 ? 1 : 4;
+	size_t size = region->size, at = 0;
 	int err = 0;
 
-	for (size_t at = 0; at < region->size && !err && !scan->found->found; at += step) {
+	while (at < size && !err && !scan->found->found) {
 		const uint8_t *bytes = region->bytes + at;
-		size_t left = region->size - at;
 		enum stack_bytes kind;
 
-		if (is_x86)
-			kind = stack_bytes_x86(bytes, at, left);
-		else
-			kind = stack_bytes_arm64(bytes, left) ? STACK_BYTES_LOAD : STACK_BYTES_NONE;
+		if (at % STACK_BYTES_BLOCK == 0 && size - at >= STACK_BYTES_BLOCK + 2 &&
+		    stack_bytes_none(bytes)) {
+			at += STACK_BYTES_BLOCK;
+			continue;
+		}
+		kind = stack_bytes_x86(bytes, at, size - at);
 		if (kind != STACK_BYTES_NONE)
 			err = judge(scan, region, at, kind);
+		at++;
 	}
 	return err;
+}
+
+static int scan_arm64(struct scan *scan, const struct region *region)
+{
+	int err = 0;
+
+	for (size_t at = 0; at < region->size && !err && !scan->found->found; at += 4) {
+		if (stack_bytes_arm64(region->bytes + at, region->size - at))
+			err = judge(scan, region, at, STACK_BYTES_LOAD);
+	}
+	return err;
+}
+
+static int scan_region(struct scan *scan, const struct region *region)
+{
+	return scan->image->machine == EM_X86_64 ? scan_x86(scan, region) : scan_arm64(scan, region);
 }
 
 static int add_region(struct scan *scan, Elf_Data *data, uint64_t address)
@@ -429,7 +531,7 @@ static void close_scan(struct scan *scan)
 	if (scan->decoder)
 		cs_close(&scan->decoder);
 	free(scan->regions);
-	free(scan->starts);
+	free(scan->bounds);
 	free(scan->endless);
 }
 

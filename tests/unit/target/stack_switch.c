@@ -269,6 +269,8 @@ Test(stack_switch, own_by_hand_is_none)
 		"pop %rdx; pop %r15; pop %rbp; lea -16(%rdx), %rsp; pop %r13; ret",
 		"push %rbp; mov %rsp, %rbp; push %rbx; call use; lea -8(%rbp), %rsp; pop %rbx; pop %rbp; ret",
 		"enter $32, $0; call use; leave; ret",
+		/* The last bytes of all. */
+		"push %rbx; push %r12; mov %rdi, %rbx; call use; pop %rbx; pop %r12; ret",
 		/* rbp is used for something else, and was put back. */
 		"push %rbp; mov %rsp, %rbp; push %rbp; mov %rdi, %rbp; mov (%rbp), %rax; pop %rbp; leave; ret",
 		"push %rbp; mov %rsp, %rbp; mov %rsp, -8(%rbp); mov %rsi, %rbp; call use; mov 8(%rsp), %rbp; ret",
