@@ -24,6 +24,8 @@ static_assert((int)CONDITION_FLAGS == (int)SITE_FLAGS && (int)CONDITION_ZERO == 
 		      REGISTER_NONE == SITE_REGISTER_NONE,
 	      "one list of conditions");
 
+static_assert((int)SHAPE_RANGES_TOLD == SITE_RANGES, "all of them have room");
+
 /* ---- choosing ----------------------------------------------------------------------------------------- */
 
 static int check_hazard(struct capture *c)
@@ -87,18 +89,14 @@ uint32_t capture_setting_flags(const struct capture *c)
 
 /* ---- what the probes are told ------------------------------------------------------------------------- */
 
+/* Of a function with more ranges no exit asks for them. */
 static void describe_inside(struct exit_setting *setting, const struct function_shape *shape, uint64_t from)
 {
-	for (size_t i = 0; i < shape->range_count; i++) {
+	for (size_t i = 0; i < shape->range_count && i < SITE_RANGES; i++) {
 		int64_t begin = (int64_t)(shape->ranges[i].address - from);
-		int64_t end = begin + (int64_t)shape->ranges[i].size;
-		struct site_range *range = &setting->inside[i < SITE_RANGES ? i : SITE_RANGES - 1];
 
-		/* Parts beyond the last place widen it. */
-		if (i < SITE_RANGES || begin < range->begin)
-			range->begin = begin;
-		if (i < SITE_RANGES || end > range->end)
-			range->end = end;
+		setting->inside[i] =
+			(struct site_range){.begin = begin, .end = begin + (int64_t)shape->ranges[i].size};
 	}
 }
 

@@ -567,6 +567,19 @@ static int judge(struct walk *walk, const struct candidate *candidate)
 	return is_direct(candidate) ? add_callee(walk, site->target) : 0;
 }
 
+/* Where such a jump goes is told at the hit, by the ranges of the function: they must all be told of. */
+static int judge_parts(struct walk *walk)
+{
+	const struct function_shape *shape = walk->shape;
+
+	for (size_t i = 0; i < shape->exit_count && walk->part_count > SHAPE_RANGES_TOLD; i++) {
+		if (shape->exits[i].kind == EXIT_INDIRECT)
+			return refuse(walk, shape->exits[i].address, "an indirect jump among its %zu parts",
+				      walk->part_count);
+	}
+	return 0;
+}
+
 static int judge_all(struct walk *walk)
 {
 	size_t count = walk->candidate_count;
@@ -578,7 +591,7 @@ static int judge_all(struct walk *walk)
 	judge_tables(walk);
 	for (size_t i = 0; i < count && !err; i++)
 		err = judge(walk, &walk->candidates[i]);
-	return err;
+	return err ? err : judge_parts(walk);
 }
 
 /* ---- the result ------------------------------------------------------------------------------------ */

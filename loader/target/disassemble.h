@@ -77,6 +77,12 @@ struct function_code {
 	void *context;
 };
 
+/*
+ * What can be told of a target at a hit (bpf/scope_event.h): whether it lies in one of so many ranges. A
+ * function of more is refused if it has an indirect jump that may leave it.
+ */
+enum { SHAPE_RANGES_TOLD = 2 };
+
 struct shape_range {
 	uint64_t address;
 	uint64_t size;

@@ -134,6 +134,48 @@ Test(shape, a_part_at_the_entry_frame)
 	close_shapes();
 }
 
+/*
+ * Where an indirect jump goes is told at the hit, by two ranges. What lies between the parts is not the
+ * function's: one that has more of them is not taken unless it does not jump so.
+ */
+Test(shape, an_indirect_jump_among_many_parts_is_refused)
+{
+	static const char *const source =
+		".text\n.type f,@function\nf: test %%edi,%%edi\njne f.cold\ntest %%esi,%%esi\n%s\nback: %s\n.size f,.-f\n"
+		".type between,@function\nbetween: ret\n.size between,.-between\n"
+		".type f.cold,@function\nf.cold: xor %%eax,%%eax\njmp back\n.size f.cold,.-f.cold\n"
+		".type other,@function\nother: ret\n.size other,.-other\n"
+		".type f.cold.1,@function\nf.cold.1: inc %%eax\njmp back\n.size f.cold.1,.-f.cold.1\n";
+	static const struct {
+		const char *second, *end;
+		size_t parts; /* 0: refused */
+	} cases[] = {
+		{"jne f.cold.1", "ret", 3},
+		{"nop", "jmp *%rdx", 2},
+		{"jne f.cold.1", "jmp *%rdx", 0},
+	};
+	char path[256], text[1024];
+
+	snprintf(path, sizeof(path), "%s/parts.so", scratch());
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct function_shape *shape = NULL;
+		int err;
+
+		snprintf(text, sizeof(text), source, cases[i].second, cases[i].end);
+		shell("cat >%s.s <<'END'\n%s\nEND\ngcc -shared -nostdlib %s.s -o %s", path, text, path, path);
+		open_shapes(path);
+		err = shapes_of(shapes, function_of("f"), &shape);
+		if (cases[i].parts) {
+			cr_assert_eq(err, 0, "%s", shape->why);
+			cr_assert_eq(shape->range_count, cases[i].parts);
+		} else {
+			cr_assert_eq(err, -ENOTSUP);
+			cr_assert_str_eq(shape->why, "an indirect jump among its 3 parts at +0x8");
+		}
+		close_shapes();
+	}
+}
+
 Test(shape, where_a_function_without_a_size_ends)
 {
 	const struct function_shape *shape = NULL;
