@@ -13,7 +13,7 @@ static bool is_pop(const uint8_t *at, size_t before, size_t left)
 	if ((before > 0 && ((at[-1] & 0xf1) == 0x41 || at[-1] == 0x0f)) || (before > 1 && at[-2] == 0xc5) ||
 	    (before > 2 && at[-3] == 0xc4) || (before > 3 && at[-4] == 0x62))
 		return false;
-	if (at[1] == 0xc3) /* ret */
+	if (at[1] == 0xc3 || at[1] == 0xe9 || at[1] == 0xeb) /* ret, jmp */
 		return true;
 	/* The lowest byte of a distance of four bytes, mostly a small one. */
 	if (left > 3 && (at[3] == 0 || (at[2] == 0xff && at[3] == 0xff)))
@@ -22,6 +22,10 @@ static bool is_pop(const uint8_t *at, size_t before, size_t left)
 	case 0xc2: /* ret $ */
 	case 0x9d: /* popf */
 		return true;
+	case 0x48: /* mov from or to memory or a register */
+	case 0x49:
+	case 0x4c:
+		return at[2] == 0x8b || at[2] == 0x89;
 	case 0xf2: /* bnd */
 		return at[2] == 0xc3 || at[2] == 0xff;
 	case 0xf3: /* rep */
@@ -97,7 +101,7 @@ bool stack_bytes_none(const uint8_t *at)
 		(vector)(second == 0x94) | ((vector)(second == 0x0f) & (vector)((third & 0xf0) == 0x40));
 	/* All that may stand behind pop and leave, and more. */
 	vector is_next = (vector)((second & 0xc0) == 0xc0) | (vector)((second & 0xf8) == 0x58) |
-			 (vector)((second & 0xf4) == 0x40) | (vector)(second == 0x9d) |
+			 (vector)((second & 0xf0) == 0x40) | (vector)(second == 0x9d) |
 			 (vector)(second == 0x3e);
 	vector found = ((vector)((first & 0xf8) == 0x48) & (is_move | is_other)) |
 		       (((vector)(first == 0x5c) | (vector)(first == 0xc9)) & is_next);

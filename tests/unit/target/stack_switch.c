@@ -156,6 +156,8 @@ Test(stack_switch, by_hand_is_found)
 		"xchg %%rdi, %%rsp",
 		"xchg %%rax, %%rsp",
 		"push (%%rdi); pop %%rsp",
+		"push (%%rdi); pop %%rsp; jmp 1f; nop; 1: ret",
+		"push (%%rdi); pop %%rsp; mov 8(%%rdi), %%rbx; jmp *%%rsi",
 		"mov %%rdi, %%r13; lea 64(%%r13,%%rax,8), %%rsp",
 		"test %%rdi, %%rdi; cmovne %%rdi, %%rsp",
 		"mov %%rbp, %%rax; mov (%%rdi), %%rbp; mov %%rbp, %%rsp",
