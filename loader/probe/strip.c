@@ -20,6 +20,11 @@
 #define SETTLE_NS   10000000ull /* in which most children run another program, or end */
 #define REST_PER_GO 3 /* of its duration: the kernel holds up every fork of the machine for parts of a go */
 
+/* A go that fails, for want of memory perhaps, is tried again by itself, after a pause that doubles; when all
+ * tries have failed it is tried once at each further fork, after the longest of the pauses. */
+#define MOST_TRIES 6
+#define PAUSE_NS   100000000ull
+
 struct strip {
 	struct sites *sites;
 	int heirs;
@@ -29,8 +34,10 @@ struct strip {
 	bool started;
 	bool stop;
 	bool wanted;
-	bool failed; /* and that was said */
-	int *links;  /* to close */
+	uint64_t look_ns;  /* not before this */
+	uint32_t failures; /* in a row */
+	bool failure_said;
+	int *links; /* to close */
 	size_t link_count;
 	size_t link_capacity;
 	size_t count;
@@ -61,17 +68,17 @@ static int free_heirs(struct strip *strip, const uint32_t *heirs, size_t count)
 
 static void say_failure(struct strip *strip, int err)
 {
-	if (strip->failed)
+	if (strip->failure_said)
 		return;
-	strip->failed = true;
+	strip->failure_said = true;
 	log_warning(
 		"a process that the traced one has forked keeps the breakpoints, which make it slow: the kernel does "
-		"not take them away: %s",
+		"not take them away: %s; this is tried again",
 		strerror(-err));
 }
 
-/* True if there was something to do, and there may be more. */
-static bool go(struct strip *strip)
+/* How many heirs there were, or -errno. */
+static ssize_t go(struct strip *strip)
 {
 	uint32_t heirs[MAX_HEIRS];
 	size_t count = list_heirs(strip, heirs);
@@ -79,22 +86,17 @@ static bool go(struct strip *strip)
 
 	if (err)
 		say_failure(strip, err);
-	pthread_mutex_lock(&strip->lock);
-	strip->count += count && !err;
-	pthread_mutex_unlock(&strip->lock);
-	return count && !err;
+	return err ? err : (ssize_t)count;
 }
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-/* With the lock held, which is free meanwhile: until the time has passed or the end has come. */
-static void rest(struct strip *strip, uint64_t ns)
+/* With the lock held, which is free meanwhile: until the time has come, or something has changed. */
+static void rest_until(struct strip *strip, uint64_t ns)
 {
-	uint64_t until = io_now_ns() + ns;
-	struct timespec time = {.tv_sec = (time_t)(until / SECOND_NS), .tv_nsec = (long)(until % SECOND_NS)};
+	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
 
-	while (!strip->stop && io_now_ns() < until)
-		pthread_cond_timedwait(&strip->change, &strip->lock, &time);
+	pthread_cond_timedwait(&strip->change, &strip->lock, &time);
 }
 
 /* With the lock held, which is free meanwhile. */
@@ -112,24 +114,32 @@ static void close_old_links(struct strip *strip)
 	pthread_mutex_lock(&strip->lock);
 }
 
+/* With the lock held: when to look again, after a go from `begin` to `end`. */
+static void plan_next_look(struct strip *strip, ssize_t result, uint64_t begin, uint64_t end)
+{
+	if (result < 0) {
+		strip->failures += strip->failures < MOST_TRIES;
+		strip->wanted |= strip->failures < MOST_TRIES;
+		strip->look_ns = end + (PAUSE_NS << (strip->failures - 1));
+		return;
+	}
+	strip->failures = 0;
+	strip->count += result > 0;
+	strip->wanted |= result > 0; /* there may be more */
+	strip->look_ns = end + (end - begin) * REST_PER_GO + SETTLE_NS;
+}
+
 /* With the lock held, which is free meanwhile. */
 static void look_for_heirs(struct strip *strip)
 {
-	uint64_t begin;
-	bool more;
+	uint64_t begin = io_now_ns();
+	ssize_t result;
 
-	rest(strip, SETTLE_NS);
-	if (strip->stop)
-		return;
 	strip->wanted = false;
 	pthread_mutex_unlock(&strip->lock);
-	begin = io_now_ns();
-	more = go(strip);
+	result = go(strip);
 	pthread_mutex_lock(&strip->lock);
-	if (more) {
-		strip->wanted = true;
-		rest(strip, (io_now_ns() - begin) * REST_PER_GO);
-	}
+	plan_next_look(strip, result, begin, io_now_ns());
 }
 
 static void *work(void *context)
@@ -140,10 +150,12 @@ static void *work(void *context)
 	while (!strip->stop || strip->link_count) {
 		if (strip->link_count)
 			close_old_links(strip);
-		else if (strip->wanted)
-			look_for_heirs(strip);
-		else
+		else if (!strip->wanted)
 			pthread_cond_wait(&strip->change, &strip->lock);
+		else if (io_now_ns() < strip->look_ns)
+			rest_until(strip, strip->look_ns);
+		else
+			look_for_heirs(strip);
 	}
 	pthread_mutex_unlock(&strip->lock);
 	return NULL;
@@ -184,9 +196,13 @@ struct strip *strip_create(struct sites *sites, int heirs)
 
 void strip_wanted(struct strip *strip)
 {
+	uint64_t settled_ns = io_now_ns() + SETTLE_NS;
+
 	pthread_mutex_lock(&strip->lock);
-	if (!strip->wanted && !strip->failed && !strip->stop) {
+	if (!strip->wanted && !strip->stop) {
 		strip->wanted = true;
+		if (strip->look_ns < settled_ns)
+			strip->look_ns = settled_ns;
 		wake(strip);
 	}
 	pthread_mutex_unlock(&strip->lock);

@@ -6,7 +6,7 @@
  *
  * One go frees all processes at once, however many were forked: that is why nothing is queued, and none can
  * be forgotten. A child that soon runs another program, as most do, has lost them by itself; so the first
- * look is a moment after the fork.
+ * look is a moment after the fork. What fails is tried again, a few times by itself and then at each fork.
  */
 #ifndef SCOPETRACE_PROBE_STRIP_H
 #define SCOPETRACE_PROBE_STRIP_H
