@@ -123,6 +123,12 @@ static __always_inline bool is_heir(u32 tgid)
 	return bpf_map_lookup_elem(&heirs, &tgid);
 }
 
+/* True once the last thread of the process is on its end; the first one may have ended long before. */
+static __always_inline bool is_process_end(struct task_struct *task)
+{
+	return !task->signal->live.counter;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exit, struct task_struct *task)
 {
@@ -130,7 +136,7 @@ int BPF_PROG(thread_exit, struct task_struct *task)
 	struct thread_end end = {.keys = keys, .now = bpf_ktime_get_ns()};
 	u32 tgid = task->tgid;
 
-	if (task->pid == task->tgid && is_heir(tgid))
+	if (is_process_end(task) && is_heir(tgid))
 		bpf_map_delete_elem(&heirs, &tgid);
 	if (!keys)
 		return 0;

@@ -124,6 +124,14 @@ struct uprobe_task {
 	unsigned int depth;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
 struct bpf_run_ctx;
 
 struct bpf_uprobe {
@@ -142,6 +150,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 	struct uprobe_task *utask;
 	struct bpf_run_ctx *bpf_ctx;
 };

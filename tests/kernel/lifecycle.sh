@@ -129,7 +129,7 @@ for thread in main thread; do
 done
 
 # Each child ends well only when its code is as it was before it was hooked.
-for how in child grandchild "storm 1000"; do
+for how in child grandchild thread "storm 1000"; do
 	say "== children are freed of the breakpoints: $how"
 	name=heirs-${how%% *}
 	begin "$name" "$O/targets/heirs" work $how

@@ -2,12 +2,15 @@
 /*
  * Children that inherit the breakpoints. Before it can be traced the program keeps the first bytes of work();
  *each child calls work() and compares, until the bytes are as they were, and then ends. `grandchild`: the
- *child makes one more and ends at once, and it is that one which waits. `storm N`: N children end at once
- *beside. The truth is that of the first process, which calls work() all the while.
+ *child makes one more and ends at once, and it is that one which waits. `thread`: there is but one child, its
+ *first thread ends at once, and another of its threads waits. `storm N`: N children end at once beside. The
+ *truth is that of the first process, which calls work() all the while.
  *
- *	heirs [--wait-go] child|grandchild|storm [N]
+ *	heirs [--wait-go] child|grandchild|thread|storm [N]
  */
+#include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "traced.h"
@@ -47,14 +50,26 @@ static void wait_until_free(void)
 	_exit(0);
 }
 
-static void make_heir(int grandchild)
+static void *wait_in_thread(void *unused)
+{
+	wait_until_free();
+	return unused;
+}
+
+static void make_heir(const char *how)
 {
 	pid_t child = fork();
+	pthread_t thread;
 
 	if (child)
 		return;
-	if (grandchild && fork())
+	if (strcmp(how, "grandchild") == 0 && fork())
 		_exit(0);
+	if (strcmp(how, "thread") == 0) {
+		if (pthread_create(&thread, NULL, wait_in_thread, NULL))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
 	wait_until_free();
 }
 
@@ -91,15 +106,16 @@ static int count_failures(void)
 
 int main(int argc, char **argv)
 {
-	int failures;
+	int failures, children;
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	keep_bytes();
 	argc = wait_for_go(argc, argv);
 	work(0);
 	calls++;
-	for (int i = 0; i < CHILDREN; i++)
-		make_heir(argc > 1 && strcmp(argv[1], "grandchild") == 0);
+	children = argc > 1 && strcmp(argv[1], "thread") == 0 ? 1 : CHILDREN;
+	for (int i = 0; i < children; i++)
+		make_heir(argc > 1 ? argv[1] : "child");
 	if (argc > 2)
 		storm(atoi(argv[2]));
 	failures = count_failures();

@@ -182,6 +182,12 @@ Test(lifecycle_kernel, children_of_children_are_freed)
 	heirs_case(ARGUMENTS("heirs", "grandchild"), 3);
 }
 
+/* The end of its first thread is not that of a process. */
+Test(lifecycle_kernel, children_without_their_first_thread_are_freed)
+{
+	heirs_case(ARGUMENTS("heirs", "thread"), 1);
+}
+
 Test(lifecycle_kernel, among_many_that_end_at_once)
 {
 	heirs_case(ARGUMENTS("heirs", "storm", "500"), 503);
