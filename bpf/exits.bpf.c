@@ -51,24 +51,19 @@ static __noinline bool settle_open(struct open_key *key, struct open_slot *slot,
 	return true;
 }
 
-/* The frame of this entry. */
-static __always_inline int open_by_exit(struct open_key *key, struct task_struct *task,
-					struct open_frame *frame)
+/* The frame of this entry, in the slot of its key; NULL: it has none yet. */
+static __always_inline void open_by_exit(struct open_key *key, struct open_slot *slot,
+					 struct function_counters *count, struct task_struct *task,
+					 const struct open_frame *frame)
 {
-	struct function_counters *count = counters_of(frame->function);
-	struct open_slot *slot = slot_find(key);
-
-	if (!count)
-		return 0;
-	if (slot) {
-		if (key->of_process) /* which announces the thread, as a new slot does */
-			keys_of_thread(task, frame->start_ns);
-		open_frame(slot, count, slot->chain_length, frame->function, frame->flags, frame->detail,
-			   frame->start_ns);
-	} else {
+	if (!slot) {
 		open_new_slot(key, task, frame);
+		return;
 	}
-	return 0;
+	if (key->of_process) /* which announces the thread, as a new slot does */
+		keys_of_thread(task, frame->start_ns);
+	open_frame(slot, count, slot->chain_length, frame->function, frame->flags, frame->detail,
+		   frame->start_ns);
 }
 
 /* ---- exits -------------------------------------------------------------------------------------------- */
@@ -223,7 +218,7 @@ int scope_entry_by_exit(struct pt_regs *ctx)
 		COUNT(count->filtered);
 		return 0;
 	}
-	open_by_exit(&key, task, &frame);
+	open_by_exit(&key, slot, count, task, &frame);
 	place = setting->exit_site - 1;
 	site = bpf_map_lookup_elem(&exit_sites, &place);
 	return site ? judge_exit(ctx, &key, site, frame.start_ns) : 0;
