@@ -13,6 +13,7 @@
 #include "target/image.h"
 #include "target/name.h"
 #include "target/stub.h"
+#include "target/turn.h"
 #include "target/unwind.h"
 
 /* A symbol of a part: NAME.cold, NAME.cold.1. */
@@ -43,6 +44,9 @@ enum closed {
 struct entry {
 	struct function_shape shape;
 	int err;
+	bool is_searched; /* for turns */
+	struct exit_site *turns;
+	size_t turn_count;
 	enum closed closed;
 	uint32_t visit; /* the last question of shapes_is_closed that came by */
 };
@@ -357,6 +361,45 @@ int shapes_of(struct shapes *shapes, const struct function *function, const stru
 	return err;
 }
 
+/* The bytes of its parts are read anew: hardly any function loops to its probe. */
+static int search_turns(const struct shapes *shapes, const struct function *function, struct entry *entry)
+{
+	struct source *source = &shapes->sources[function->module - shapes->table->modules.items];
+	const struct function_shape *shape = &entry->shape;
+	struct reading reading = {.shapes = shapes, .module = function->module, .source = source};
+	struct code_range *ranges = calloc(shape->range_count, sizeof(*ranges));
+	const struct function_code code = {
+		.machine = source->image.machine,
+		.ranges = ranges,
+		.range_count = shape->range_count,
+		.probe = function->address + (function->probe_offset - function->file_offset),
+	};
+	int err = ranges ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < shape->range_count; i++)
+		err = read_range(&reading, shape->ranges[i].address, shape->ranges[i].size, &ranges[i]);
+	if (!err)
+		err = turns_read(&code, &entry->turns, &entry->turn_count);
+	for (size_t i = 0; i < reading.count; i++)
+		free(reading.buffers[i]);
+	free(reading.buffers);
+	free(ranges);
+	return err;
+}
+
+size_t shapes_turns(struct shapes *shapes, const struct function *function, const struct exit_site **turns)
+{
+	struct entry *entry = NULL;
+
+	*turns = NULL;
+	if (entry_of(shapes, function, &entry) || !entry->shape.is_looped_to)
+		return 0;
+	if (!entry->is_searched)
+		entry->is_searched = search_turns(shapes, function, entry) != -ENOMEM;
+	*turns = entry->turns;
+	return entry->turn_count;
+}
+
 bool shapes_is_amid_frame(struct shapes *shapes, const struct function *function)
 {
 	struct source *source = &shapes->sources[function->module - shapes->table->modules.items];
@@ -396,8 +439,10 @@ void shapes_close(struct shapes *shapes)
 	if (!shapes)
 		return;
 	for (size_t i = 0; shapes->entries && i < shapes->table->count; i++) {
-		if (shapes->entries[i])
+		if (shapes->entries[i]) {
 			function_shape_clear(&shapes->entries[i]->shape);
+			free(shapes->entries[i]->turns);
+		}
 		free(shapes->entries[i]);
 	}
 	for (size_t i = 0; shapes->sources && i < shapes->table->modules.count; i++)

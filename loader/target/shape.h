@@ -25,6 +25,12 @@ void shapes_close(struct shapes *shapes); /* takes NULL too */
 int shapes_of(struct shapes *shapes, const struct function *function, const struct function_shape **shape);
 
 /*
+ * The jumps by which the function's own loop comes back to its probe, valid until shapes_close, and how many
+ * there are: all of them, or 0 where it has none or not all are known (turn.h).
+ */
+size_t shapes_turns(struct shapes *shapes, const struct function *function, const struct exit_site **turns);
+
+/*
  * True if the unwind tables tell that something is on the stack already where the function's probe goes: it
  * is a label in the midst of another one, and what lies at its stack pointer is no return address.
  */
