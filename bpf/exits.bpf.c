@@ -28,9 +28,15 @@ static __always_inline bool is_turn(struct open_key *key, struct open_slot *slot
 				    const struct function_setting *setting, const struct open_frame *entry)
 {
 	struct open_frame *top = FRAME(slot, slot->chain_length - 1);
+	bool was_marked = top->flags & OPEN_FRAME_TURN;
 
-	return setting->flags & FUNCTION_LOOPS && !slot->tail_ns && top->function == entry->function &&
-	       (key->of_process || top->detail == entry->detail);
+	if (!(setting->flags & FUNCTION_LOOPS) || slot->tail_ns || top->function != entry->function)
+		return false;
+	top->flags &= ~OPEN_FRAME_TURN;
+	if (setting->flags & FUNCTION_TURNS)
+		return was_marked;
+	/* A call from the same place, after one that an exception left, looks like a turn. */
+	return key->of_process || top->detail == entry->detail;
 }
 
 /*
@@ -41,13 +47,14 @@ static __noinline bool settle_open(struct open_key *key, struct open_slot *slot,
 				   const struct open_frame *entry, struct arrival *arrival)
 {
 	struct function_setting *setting = setting_of(entry->function);
+	u32 caller = key->of_process ? 0 : entry->detail;
 
 	if (!setting || is_turn(key, slot, setting, entry))
 		return false;
 	if (arrival->by_jump) /* from a frame with a uretprobe, or from one that such a frame jumped to */
 		slot->tail_ns = 0;
-	else if (arrival->is_wanted || !continues_chain(slot, entry->function, arrival->ip))
-		settle_before_entry(key, slot, entry->function, arrival->ip);
+	else if (arrival->is_wanted || !continues_chain(slot, entry->function, arrival->ip, caller))
+		settle_before_entry(key, slot, entry->function, arrival->ip, caller);
 	return true;
 }
 
@@ -118,6 +125,20 @@ static __noinline int mark_tail(struct open_key *key, struct exit_setting *site,
 	return 0;
 }
 
+/* A jump of the function's own loop to its entry. */
+static __noinline int mark_turn(struct open_key *key, u32 function)
+{
+	struct open_slot *slot = slot_find(key);
+	struct open_frame *top;
+
+	if (!slot || !slot->chain_length)
+		return 0;
+	top = FRAME(slot, slot->chain_length - 1);
+	if (top->function == function)
+		top->flags |= OPEN_FRAME_TURN;
+	return 0;
+}
+
 static __always_inline bool is_inside(struct exit_setting *site, s64 relative)
 {
 	for (u32 i = 0; i < SITE_RANGES; i++)
@@ -147,8 +168,10 @@ static __always_inline int judge_exit(struct pt_regs *ctx, struct open_key *key,
 
 	if (site->kind == SITE_RETURN)
 		return leave(key, site, now);
-	if (site->kind == SITE_CONDITIONAL && !condition_holds(ctx, site))
+	if ((site->kind == SITE_CONDITIONAL || site->kind == SITE_TURN) && !condition_holds(ctx, site))
 		return 0;
+	if (site->kind == SITE_TURN)
+		return mark_turn(key, site->function);
 	if (site->kind == SITE_INDIRECT) {
 		target = indirect_target(ctx, site);
 		if (!target || is_inside(site, target - HIT_IP(ctx)))

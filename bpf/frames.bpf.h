@@ -18,10 +18,24 @@ static __noinline int return_from_chain(struct open_key *key, struct open_slot *
 }
 
 /*
+ * True if the frame's function may run into `setting`'s, whose entry lies inside another: its code begins
+ * before it and overlaps it, or what overlaps it. `caller`, unless it is 0, is the low half of the address
+ * that the entry returns to: whoever runs on keeps it.
+ */
+static __noinline bool may_run_into(struct open_frame *frame, struct function_setting *setting, u32 caller)
+{
+	struct function_setting *outer = setting_of(frame->function);
+
+	if (!outer || !setting || (caller && frame->detail != caller))
+		return false;
+	return outer->overlap == setting->overlap && outer->address < setting->address;
+}
+
+/*
  * True if the entry of `function` at `ip` continues the chain: the innermost frame jumped to that function,
  * to wherever between its beginning and the probe, or runs into it.
  */
-static __noinline bool continues_chain(struct open_slot *slot, u32 function, u64 ip)
+static __noinline bool continues_chain(struct open_slot *slot, u32 function, u64 ip, u32 caller)
 {
 	struct open_frame *top = FRAME(slot, slot->chain_length - 1);
 	struct function_setting *setting = setting_of(function);
@@ -30,13 +44,14 @@ static __noinline bool continues_chain(struct open_slot *slot, u32 function, u64
 		return false;
 	if (slot->tail_ns)
 		return slot->tail_target == function + 1 || ip - slot->tail_target <= setting->distance;
-	return setting->flags & FUNCTION_INSIDE && top->function != function;
+	return setting->flags & FUNCTION_INSIDE && may_run_into(top, setting, caller);
 }
 
 /* An entry, not by way of the kernel's trampoline, at a key that has open frames. */
-static __noinline int settle_before_entry(struct open_key *key, struct open_slot *slot, u32 function, u64 ip)
+static __noinline int settle_before_entry(struct open_key *key, struct open_slot *slot, u32 function, u64 ip,
+					  u32 caller)
 {
-	if (!continues_chain(slot, function, ip))
+	if (!continues_chain(slot, function, ip, caller))
 		return end_frames(key, slot, slot->last_ns);
 	slot->tail_ns = 0;
 	return 0;

@@ -88,7 +88,7 @@ int scope_entry(struct pt_regs *ctx)
 			renew_slot(slot, &key, task, now);
 		repeats = note_hit(slot, now);
 		if (slot->chain_length && !entered_by_jump(ctx, task))
-			settle_before_entry(&key, slot, function, HIT_IP(ctx));
+			settle_before_entry(&key, slot, function, HIT_IP(ctx), 0);
 		else if (slot->chain_length)
 			slot->tail_ns = 0; /* the jump came here, or its frame would have ended */
 		length = slot->chain_length;

@@ -8,7 +8,7 @@
 #ifndef SCOPETRACE_SCOPE_EVENT_H
 #define SCOPETRACE_SCOPE_EVENT_H
 
-#define SCOPETRACE_BPF_VERSION 3 /* of this header; kept in the settings map, checked by a second loader */
+#define SCOPETRACE_BPF_VERSION 4 /* of this header; kept in the settings map, checked by a second loader */
 
 #define MAX_FUNCTIONS	 8192  /* functions of one capture; index = function id = low half of the cookie */
 #define MAX_OPEN_SCOPES	 65536 /* (tid, sp) keys in open_scopes at a time */
@@ -103,6 +103,8 @@ enum function_flag {
 	FUNCTION_LOOPS =
 		2, /* its own loop comes back to the probe: an entry on its own open frame is a turn */
 	FUNCTION_INSIDE = 4, /* its entry lies inside another function, which may run into it */
+	FUNCTION_TURNS = 8,  /* with LOOPS: all jumps of that loop have sites (SITE_TURN), so an entry that
+			      * none of them led to is a call, whatever is open */
 };
 
 /* How the end of a call is seen. */
@@ -125,7 +127,8 @@ struct function_setting {
 	__u32 exit_site;  /* place + 1 of the site that is the probed instruction itself; 0: it leaves nothing
 			   */
 	__u32 distance;	  /* bytes from the function's beginning to its probe */
-	char module[88];  /* path of the file, its end if it is too long */
+	__u32 overlap;	  /* of functions whose code overlaps, one number, not 0 */
+	char module[84];  /* path of the file, its end if it is too long */
 	char name[128];	  /* raw symbol, its beginning if it is too long */
 };
 _Static_assert(sizeof(struct function_setting) == 256, "map value");
@@ -150,12 +153,14 @@ struct target_setting {
 };
 _Static_assert(sizeof(struct target_setting) == 8, "map value");
 
-/* The kinds, conditions and register numbers are those of loader/target/disassemble.h. */
+/* The kinds (but for TURN), conditions and register numbers are those of loader/target/disassemble.h. */
 enum site_kind {
 	SITE_RETURN = 1,
 	SITE_JUMP = 2,
 	SITE_CONDITIONAL = 3,
 	SITE_INDIRECT = 4,
+	SITE_TURN =
+		5, /* leaves nothing: its function's loop comes back to the entry, if the condition holds */
 };
 
 enum site_condition {
@@ -239,6 +244,7 @@ _Static_assert(sizeof(struct open_key) == 16, "map key");
 
 enum open_frame_flag {
 	OPEN_FRAME_BY_EXIT = 1, /* with RETURNS_INSTRUCTION */
+	OPEN_FRAME_TURN = 2,	/* its loop comes back to the entry just now: the next hit there is no call */
 };
 
 struct open_frame {

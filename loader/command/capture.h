@@ -194,6 +194,9 @@ struct capture_sites {
 	struct probe_exit *exits; /* of all functions, one after another */
 };
 
+/* How many sites there are at most, whichever way returns are seen later. */
+size_t capture_exit_count(const struct capture *capture);
+
 /* 0 or -ENOMEM; capture_free_sites in any case. */
 int capture_make_sites(const struct capture *capture, struct capture_sites *sites);
 void capture_free_sites(struct capture_sites *sites);

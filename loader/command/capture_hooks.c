@@ -52,7 +52,7 @@ int capture_arm(struct capture *c)
 {
 	struct probe_options options = {.ring_bytes = c->options->ring_bytes,
 					.minimum_ns = c->options->minimum_ns,
-					.exit_count = c->returns.exit_count,
+					.exit_count = capture_exit_count(c),
 					.flags = capture_setting_flags(c)};
 	struct bpf_source_maps maps;
 

@@ -125,11 +125,41 @@ static struct probe_exit describe_exit(struct shapes *shapes, const struct funct
 	return exit;
 }
 
-static void describe_function(const struct capture *c, size_t index, struct probe_function *probe,
-			      struct probe_exit *exits)
+/* The jumps of its loop, if all are known. Not where its code is another's too: one place has one meaning. */
+static size_t turns_of(const struct capture *c, size_t index, uint32_t overlap,
+		       const struct exit_site **turns)
+{
+	const struct return_choice *choice = &c->returns.choices[index];
+
+	*turns = NULL;
+	return choice->shape && choice->loops && !overlap
+		       ? shapes_turns(c->returns.shapes, c->functions[index], turns)
+		       : 0;
+}
+
+static size_t describe_exits(const struct capture *c, size_t index, uint32_t overlap,
+			     struct probe_exit *exits)
+{
+	const struct function_shape *shape = c->returns.choices[index].shape;
+	const struct function *function = c->functions[index];
+	const struct exit_site *turns;
+	size_t turn_count = turns_of(c, index, overlap, &turns), count = 0;
+
+	for (size_t i = 0; shape && i < shape->exit_count; i++)
+		exits[count++] = describe_exit(c->returns.shapes, function, shape, &shape->exits[i]);
+	for (size_t i = 0; i < turn_count; i++) {
+		exits[count] = describe_exit(c->returns.shapes, function, shape, &turns[i]);
+		exits[count++].setting.kind = SITE_TURN;
+	}
+	return count;
+}
+
+static void describe_function(const struct capture *c, size_t index, uint32_t overlap,
+			      struct probe_function *probe, struct probe_exit *exits)
 {
 	const struct return_choice *choice = &c->returns.choices[index];
 	const struct function *function = c->functions[index];
+	const struct exit_site *turns;
 
 	*probe = (struct probe_function){
 		.binary = choice->refused ? NULL : function->module->probe_path,
@@ -140,27 +170,77 @@ static void describe_function(const struct capture *c, size_t index, struct prob
 		.address = function->address,
 		.distance = (uint32_t)(function->probe_offset - function->file_offset),
 		.flags = (choice->loops ? FUNCTION_LOOPS : 0) | (choice->inside ? FUNCTION_INSIDE : 0),
+		.overlap = overlap,
 		.returns = (enum return_mode)choice->way,
 		.exits = exits,
-		.exit_count = choice->shape ? choice->shape->exit_count : 0,
+		.exit_count = describe_exits(c, index, overlap, exits),
 	};
-	for (size_t i = 0; i < probe->exit_count; i++)
-		exits[i] =
-			describe_exit(c->returns.shapes, function, choice->shape, &choice->shape->exits[i]);
+	if (turns_of(c, index, overlap, &turns))
+		probe->flags |= FUNCTION_TURNS;
+}
+
+/* The functions of the table lie by module, and then by address. */
+static int by_place(const void *left, const void *right, void *context)
+{
+	const struct function *const *functions = context;
+	const struct function *a = functions[*(const uint32_t *)left];
+	const struct function *b = functions[*(const uint32_t *)right];
+
+	return (a > b) - (a < b);
+}
+
+/* Numbers those whose code overlaps, as return_plan_make tells which lie inside another one. NULL: no memory.
+ */
+static uint32_t *number_overlaps(const struct capture *c)
+{
+	uint32_t *order = calloc(c->function_count + 1, sizeof(*order));
+	uint32_t *numbers = calloc(c->function_count + 1, sizeof(*numbers));
+
+	if (!order || !numbers) {
+		free(order);
+		free(numbers);
+		return NULL;
+	}
+	for (size_t i = 0; i < c->function_count; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, c->function_count, sizeof(*order), by_place, c->functions);
+	for (size_t i = 1; i < c->function_count; i++) {
+		if (!c->returns.choices[order[i]].inside)
+			continue;
+		if (!numbers[order[i - 1]])
+			numbers[order[i - 1]] = order[i - 1] + 1;
+		numbers[order[i]] = numbers[order[i - 1]];
+	}
+	free(order);
+	return numbers;
+}
+
+size_t capture_exit_count(const struct capture *c)
+{
+	size_t count = c->returns.exit_count;
+	const struct exit_site *turns;
+
+	for (size_t i = 0; i < c->function_count && c->returns.exit_count; i++)
+		count += shapes_turns(c->returns.shapes, c->functions[i], &turns);
+	return count;
 }
 
 int capture_make_sites(const struct capture *c, struct capture_sites *sites)
 {
+	uint32_t *overlaps = number_overlaps(c);
 	size_t used = 0;
 
 	sites->functions = calloc(c->function_count, sizeof(*sites->functions));
-	sites->exits = calloc(c->returns.exit_count ? c->returns.exit_count : 1, sizeof(*sites->exits));
-	if (!sites->functions || !sites->exits)
+	sites->exits = calloc(capture_exit_count(c) + 1, sizeof(*sites->exits));
+	if (!sites->functions || !sites->exits || !overlaps) {
+		free(overlaps);
 		return -ENOMEM;
+	}
 	for (size_t i = 0; i < c->function_count; i++) {
-		describe_function(c, i, &sites->functions[i], sites->exits + used);
+		describe_function(c, i, overlaps[i], &sites->functions[i], sites->exits + used);
 		used += sites->functions[i].exit_count;
 	}
+	free(overlaps);
 	return 0;
 }
 

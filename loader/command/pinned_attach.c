@@ -41,7 +41,7 @@ static struct probe_object_options object_options(const struct attaching *a)
 	return (struct probe_object_options){
 		.ring_bytes = o->ring_bytes ? o->ring_bytes : DEFAULT_RING_BYTES,
 		.function_count = a->capture.function_count,
-		.exit_count = a->capture.returns.exit_count,
+		.exit_count = capture_exit_count(&a->capture),
 	};
 }
 
@@ -149,7 +149,7 @@ static int hook(struct attaching *a)
 	size_t count = a->capture.function_count;
 	int err;
 
-	a->session = probe_session_adopt(a->pinned.object, count, a->capture.returns.exit_count);
+	a->session = probe_session_adopt(a->pinned.object, count, capture_exit_count(&a->capture));
 	if (!a->session) {
 		a->pinned.object = NULL;
 		return -errno;

@@ -356,6 +356,7 @@ static int describe_functions(const struct probe_session *session, const struct 
 			.address = function->address,
 			.exit_site = exit_places_entry(&session->places, function, i),
 			.distance = function->distance,
+			.overlap = function->overlap,
 		};
 
 		if (!function->binary)

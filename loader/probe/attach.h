@@ -37,6 +37,7 @@ struct probe_function {
 	uint64_t address;
 	uint32_t distance; /* of the probe from the function's beginning */
 	uint32_t flags;	   /* enum function_flag */
+	uint32_t overlap;  /* struct function_setting */
 
 	enum return_mode returns; /* 0: RETURNS_URETPROBE */
 	const struct probe_exit

@@ -21,4 +21,10 @@ if [ "$(uname -m)" = x86_64 ]; then
 	hazard "spin guarded_spin" loopentry
 fi
 
+say "== calls that a jump has left, and what is called then with the same stack pointer"
+# A call and a turn of a loop look the same, but for the jump that leads to the turn.
+hazard "looping bouncing" turnleft
+record_options=(--returns=instruction)
+hazard "outer inner stranger" runinto
+
 end_hazards
