@@ -96,6 +96,8 @@ struct capture_lifecycle {
 	bool over;	   /* the probes are being closed: forks are followed no more */
 	bool seen;	   /* one before */
 	uint64_t named_ns; /* since when the process has its present name; 0: since its start */
+	uint64_t stack;	   /* of the program that runs, as far as execs were followed; 0: not known */
+	bool changed;	   /* the last look found another one */
 };
 
 /* What a thread of its own drains, and how that gets to the file. */
@@ -225,6 +227,9 @@ void capture_tell_lifecycle(struct capture *capture);
 /* After a drain: tells the file the names of new programs, and hooks them where that is lost. 0 or -errno. */
 int capture_follow_lifecycle(struct capture *capture);
 void capture_close_lifecycle(struct capture *capture);
+
+/* Each second: looks for an exec that was not told, as the ring had no room. 0 or -errno. */
+int capture_watch_program(struct capture *capture);
 
 /* The process may have another name and other arguments, since `time_ns`: tells the file. 0 or -errno. */
 int capture_read_name(struct capture *capture, uint64_t time_ns);

@@ -129,6 +129,28 @@ static void say_exec(struct capture *c, const struct capture_exec *exec, bool is
 			exec->pid, late_ms);
 }
 
+#define STACK_FIELD 28 /* startstack in /proc/PID/stat, see proc(5) */
+
+/* Where the stack of its program begins: the kernel chooses it anew at each exec. 0: that cannot be read. */
+static uint64_t read_stack(pid_t pid)
+{
+	char path[64], text[1024], *at;
+	size_t length;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	at = strrchr(text, ')'); /* the end of field 2, which may hold anything */
+	for (int field = 2; at && field < STACK_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
 /* Of several that are told at once only the program of the last one runs. */
 static int follow_execs(struct capture *c, const struct capture_exec *execs, size_t count)
 {
@@ -145,6 +167,8 @@ static int follow_execs(struct capture *c, const struct capture_exec *execs, siz
 		err = name_after_exec(c, &execs[i], i + 1 == count);
 	if (!err && !lost && is_news)
 		say_exec(c, last, is_late);
+	c->lifecycle.stack = read_stack(last->pid);
+	c->lifecycle.changed = false;
 	return err;
 }
 
@@ -167,6 +191,42 @@ int capture_follow_lifecycle(struct capture *c)
 		err = follow_execs(c, execs, count);
 	free(execs);
 	return err;
+}
+
+/* Which thread asked for it is not known, so it is taken for one that ended the kernel's tracing. */
+static int follow_lost_exec(struct capture *c)
+{
+	char comm[sizeof(c->process.comm)], *command;
+	pid_t pid = c->process.pid;
+
+	if (process_read_name(pid, comm, &command))
+		return 0;
+	log_warning(
+		"process %d runs %s now, and the kernel's ring had no room to tell it: it is hooked again. What "
+		"it has called meanwhile may be missing; choose a larger ring",
+		pid, comm);
+	probe_session_reattach(c->session, pid);
+	return name_process(c, comm, command, io_now_ns());
+}
+
+/* One that is told just now is followed before the next look: only what stays strange is lost. */
+int capture_watch_program(struct capture *c)
+{
+	struct capture_lifecycle *life = &c->lifecycle;
+	uint64_t stack = c->hooked ? read_stack(c->process.pid) : 0;
+	bool was_known = life->stack;
+
+	if (!stack || stack == life->stack || process_ended(&c->process)) {
+		life->changed = false;
+		return 0;
+	}
+	if (was_known && !life->changed) {
+		life->changed = true;
+		return 0;
+	}
+	life->stack = stack;
+	life->changed = false;
+	return was_known ? follow_lost_exec(c) : 0;
 }
 
 void capture_close_lifecycle(struct capture *c)

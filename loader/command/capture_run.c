@@ -69,7 +69,8 @@ static int follow(struct capture *c, uint64_t now)
 	if (err || now - c->watched_ns < SECOND_NS)
 		return err;
 	c->watched_ns = now;
-	return capture_watch_modules(c);
+	err = capture_watch_program(c);
+	return err ? err : capture_watch_modules(c);
 }
 
 /* It must not wait for a disk either with following, and tells the file of what it finds in the same way. */

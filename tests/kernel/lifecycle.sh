@@ -9,8 +9,10 @@ snapshot "$T/before"
 BUILDS=("")
 [ "$(uname -m)" != x86_64 ] || BUILDS+=(.nop5)
 
-# begin NAME PROGRAM "FUNCTION..." ARGUMENT...: it is captured, and goes on at `send NAME`; its pid is in $target.
-begin() {
+# hook NAME PROGRAM "FUNCTION..." ARGUMENT...: it is captured, and begins at `send NAME`; its pid is in $target.
+# `record_options` hold for one capture.
+record_options=()
+hook() {
 	local name=$1 program=$2 functions=() function
 	for function in $3; do
 		functions+=(-f "$function")
@@ -19,9 +21,15 @@ begin() {
 	start "$name" out "$program" --wait-go "$@"
 	wait_line "$name" '^pid [0-9]+$'
 	target=${line#pid }
-	start "record-$name" err "$SCOPETRACE" record -p "$target" "${functions[@]}" -o "$T/$name.scope"
+	start "record-$name" err "$SCOPETRACE" record -p "$target" "${functions[@]}" "${record_options[@]}" -o "$T/$name.scope"
 	wait_line "record-$name" "armed $((${#functions[@]} / 2)) of"
-	send "$name" go
+	record_options=()
+}
+
+# begin: the same, and it has begun; it goes on at `send NAME`.
+begin() {
+	hook "$@"
+	send "$1" go
 }
 
 # end NAME: its report is in $T/NAME.json.
@@ -127,6 +135,27 @@ for thread in main thread; do
 	end "other-$thread"
 	expect_calls "other-$thread" "work=10 getppid=20" "$target"
 done
+
+say "== exec by a thread that the ring has no room for: found out all the same"
+record_options=(--ring-size 4K)
+hook lost "$O/targets/execwait" "work libc.so*:getppid" thread /proc/self/exe 20
+sleep 0.5 # until it has seen the program that runs now
+kill -STOP "${pid[record-lost]}"
+send lost go
+wait_line lost '^again'
+kill -CONT "${pid[record-lost]}"
+wait_line record-lost 'warning: process [0-9]+ runs exe now, and the kernel.s ring had no room'
+send lost go
+end lost
+python3 - "$T/lost.json" <<'END' || fail "lost: the calls are wrong"
+import json, sys
+report = json.load(open(sys.argv[1]))
+found = {f["name"]: f for f in report["functions"]}
+print({name: (f["entries"], f["in_file"], f["ring_lost"]) for name, f in found.items()})
+assert report["accounting"]["balanced"]
+for f in found.values():
+    assert f["entries"] == 210 and f["ring_lost"] > 0 and f["in_file"] >= 10 and f["orphans"] == 0, f
+END
 
 # Each child ends well only when its code is as it was before it was hooked.
 for how in child grandchild thread "storm 1000"; do

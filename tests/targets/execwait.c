@@ -4,7 +4,9 @@
  * awaited, on which the new program goes on. work() and getppid() are called ten times before and ten times
  *after.
  *
- *	execwait [--wait-go] thread|main [PROGRAM]	default: this program again
+ *	execwait [--wait-go] thread|main [PROGRAM] [ROUNDS]
+ *
+ * PROGRAM is this one by default. ROUNDS: so often ten calls before.
  */
 #include <pthread.h>
 
@@ -54,7 +56,8 @@ int main(int argc, char **argv)
 		printf("truth work=%d/%d getppid=%d/%d\n", 2 * CALLS, 2 * CALLS, 2 * CALLS, 2 * CALLS);
 		return 0;
 	}
-	call();
+	for (int rounds = argc > 3 ? atoi(argv[3]) : 1; rounds; rounds--)
+		call();
 	next = (char *const[]){argc > 2 ? argv[2] : "/proc/self/exe", "again", NULL};
 	if (strcmp(argv[1], "main") == 0)
 		replace(NULL);
