@@ -77,8 +77,10 @@ static __noinline int open_new_slot(struct open_key *key, struct task_struct *ta
 		keys = NULL;
 	else if (!keys)
 		slot.state = OPEN_SLOT_UNLISTED;
-	if (keys) /* first, since it may free the room for the slot */
-		list_key(keys, key->sp);
+	if (keys) {
+		note_stack(keys, task, key->sp);
+		list_key(keys, key->sp); /* first, since it may free the room for the slot */
+	}
 	if (slot_make(key, &slot)) {
 		COUNT(count->map_full);
 		if (keys && keys->count && keys->count < MAX_THREAD_KEYS)
@@ -149,6 +151,7 @@ static __noinline void renew_slot(struct open_slot *slot, struct open_key *key, 
 	if (!keys)
 		return;
 	slot->state = 0;
+	note_stack(keys, task, key->sp);
 	list_key(keys, key->sp);
 }
 

@@ -72,6 +72,35 @@ SHARED int list_key(struct thread_keys *keys, u64 sp)
 	return 0;
 }
 
+static long take_mapping(struct task_struct *task, struct vm_area_struct *mapping, struct stack_range *range)
+{
+	range->begin = mapping->vm_start;
+	range->end = mapping->vm_end;
+	return 0;
+}
+
+/*
+ * Remembers on which stack a new key lies. One that overlaps a known one is that, grown. If the kernel cannot
+ * look just now, it is not known.
+ */
+static __noinline void note_stack(struct thread_keys *keys, struct task_struct *task, u64 sp)
+{
+	struct stack_range range = {};
+
+	if (stack_of(keys, sp) || bpf_find_vma(task, sp - 1, take_mapping, &range, 0))
+		return;
+	for (u32 i = 0; i < THREAD_STACKS; i++) {
+		struct stack_range *known = &keys->stacks[i];
+
+		if (range.begin >= known->end || known->begin >= range.end)
+			continue;
+		known->begin = range.begin < known->begin ? range.begin : known->begin;
+		known->end = range.end > known->end ? range.end : known->end;
+		return;
+	}
+	keys->stacks[keys->stack_count++ % THREAD_STACKS] = range;
+}
+
 /*
  * The list of the current thread, made and announced at its first key. NULL when the kernel cannot make one
  * just now: another thread was preempted while it was making its own.

@@ -12,7 +12,8 @@ struct thread_end {
 	struct thread_keys *keys;
 	u64 now;
 	u64 sp;		  /* of the slot that is being judged */
-	u64 latest_above; /* time of the latest hit at a stack pointer above it */
+	u64 stack_end;	  /* of the stack that it lies on, as far as is known */
+	u64 latest_above; /* time of the latest hit at a stack pointer above it, on that stack */
 };
 
 static __always_inline struct open_slot *slot_of(struct thread_keys *keys, u32 place, struct open_key *key)
@@ -28,15 +29,15 @@ static long note_hit_above(u32 place, struct thread_end *end)
 	struct open_key key;
 	struct open_slot *slot = slot_of(end->keys, place, &key);
 
-	if (slot && key.sp > end->sp && slot->last_ns > end->latest_above)
+	if (slot && key.sp > end->sp && key.sp <= end->stack_end && slot->last_ns > end->latest_above)
 		end->latest_above = slot->last_ns;
 	return 0;
 }
 
 /*
- * Innermost first: a frame after whose begin a function further out was entered or returned is gone; any
- * other was still running when its thread ended. One that finds no room in the ring stays open, and those
- * further out with it: the loader finds them, or the next thread of this tid.
+ * Innermost first: a frame after whose begin a function further out on its stack was entered or returned is
+ * gone; any other was still running when its thread ended. One that finds no room in the ring stays open, and
+ * those further out with it: the loader finds them, or the next thread of this tid.
  */
 SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 latest_above, u64 now)
 {
@@ -70,6 +71,7 @@ static long end_slot(u32 place, struct thread_end *end)
 {
 	struct open_key key;
 	struct open_slot *slot = slot_of(end->keys, place, &key);
+	struct stack_range *stack;
 
 	if (!slot || !slot->chain_length)
 		return 0;
@@ -77,7 +79,9 @@ static long end_slot(u32 place, struct thread_end *end)
 		end_left_frames(&key, slot, end->now);
 	if (!slot->chain_length)
 		return 0;
+	stack = stack_of(end->keys, key.sp);
 	end->sp = key.sp;
+	end->stack_end = stack ? stack->end : ~0ull;
 	end->latest_above = 0;
 	bpf_loop(end->keys->count, note_hit_above, end, 0);
 	end_thread_frames(&key, slot, end->latest_above, end->now);
@@ -156,6 +160,7 @@ static __noinline void renew_keys(struct thread_keys *keys, struct task_struct *
 	keys->count = 0;
 	keys->oldest = 0;
 	keys->announced = 0;
+	__builtin_memset(keys->stacks, 0, sizeof(keys->stacks));
 	identify_thread(keys, task);
 }
 

@@ -9,6 +9,13 @@
 
 #include "slot.bpf.h"
 
+#define THREAD_STACKS 8 /* of one thread that are told apart: those met last */
+
+struct stack_range {
+	u64 begin;
+	u64 end;
+};
+
 struct thread_keys {
 	u32 count;
 	u32 oldest; /* once all places are taken: the one that was filled longest ago */
@@ -17,6 +24,9 @@ struct thread_keys {
 	u32 namespace_tid;
 	u32 announced; /* 1: its EVENT_THREAD record is in the ring */
 	u64 sp[MAX_THREAD_KEYS];
+	/* The mappings that they lie in: what is in two is on two stacks (fibers, signal stacks). */
+	struct stack_range stacks[THREAD_STACKS];
+	u64 stack_count; /* that were met */
 };
 
 struct {
@@ -36,6 +46,15 @@ static __noinline u32 namespace_tid(struct task_struct *task)
 				      (void *)&pid->numbers[0].nr +
 					      pid->level * bpf_core_type_size(struct upid));
 	return tid;
+}
+
+/* A key's stack pointer is that behind the return address, and so may be the end of the mapping. */
+static __always_inline struct stack_range *stack_of(struct thread_keys *keys, u64 sp)
+{
+	for (u32 i = 0; i < THREAD_STACKS; i++)
+		if (sp > keys->stacks[i].begin && sp <= keys->stacks[i].end)
+			return &keys->stacks[i];
+	return NULL;
 }
 
 static __noinline void identify_thread(struct thread_keys *keys, struct task_struct *task)

@@ -120,6 +120,11 @@ struct mm_struct {
 	struct uprobes_state uprobes_state;
 };
 
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+};
+
 struct uprobe_task {
 	unsigned int depth;
 };

@@ -434,6 +434,22 @@ Test(pairing_kernel, threads_killed_inside_a_call)
 	thread_end_case("threadend.nop5", "killed");
 }
 
+/* What the thread does on another stack, further up, does not tell that they are gone. */
+Test(pairing_kernel, thread_ends_while_a_fiber_is_suspended)
+{
+	struct hooked_run run;
+	struct target target;
+
+	run_whole(&run, &target, ARGUMENTS("fiberleft"), FUNCTIONS("holder", "suspended", "after"), NULL);
+	for (size_t i = 0; i < run.function_count; i++)
+		expect_truth(&run, &target, run.functions[i]);
+	cr_expect_eq(run_delivered(&run, "holder", SCOPE_FLAG_UNFINISHED, 0), 1);
+	cr_expect_eq(run_delivered(&run, "suspended", SCOPE_FLAG_UNFINISHED, 0), 1);
+	cr_expect_eq(run_account(&run, "holder").discarded + run_account(&run, "suspended").discarded, 0);
+	cr_expect_eq(run_account(&run, "after").completed, 10);
+	run_close(&run);
+}
+
 /*
  * The thread that calls exec goes on under the first thread's id; what either had open is closed. A link of
  * uprobe_multi belongs to the first thread's task, which is gone then: of the new program the kernel tells
