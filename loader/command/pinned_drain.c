@@ -131,8 +131,10 @@ static int open_calls(struct draining *d)
 
 static int open_draining(struct draining *d, const struct pinned_drain_options *options)
 {
-	struct capture_writer_options about = {
-		.level = options->compress, .kind = CAPTURE_OF_RING, .start_ns = d->pinned->capture.start_ns};
+	struct capture_writer_options about = {.level = options->compress,
+					       .kind = CAPTURE_OF_RING,
+					       .start_ns = d->pinned->capture.start_ns,
+					       .numbered = true};
 	int err = open_calls(d);
 
 	if (err)

@@ -35,12 +35,71 @@ static int check_unused(const char *path)
 	return err;
 }
 
-/* An older capture is kept as FILE.old; devices, pipes and links are written as they are. */
-static int keep_older(const char *path, bool *exists)
+static int refuse_rename(const char *path, const char *old)
+{
+	int err = -errno;
+
+	log_error("cannot rename the older capture %s to %s: %s; move it away, or choose another file with "
+		  "-o",
+		  path, old, strerror(errno));
+	return err;
+}
+
+/* Never over another one. Not all file systems can say so to the kernel. */
+static int rename_new(const char *path, const char *to)
 {
 	struct stat status;
+
+	if (!renameat2(AT_FDCWD, path, AT_FDCWD, to, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL)
+		return -1;
+	errno = EEXIST;
+	return lstat(to, &status) == 0 ? -1 : rename(path, to);
+}
+
+/* To the first of FILE.1, FILE.2 ... that is not there. */
+static int rename_numbered(const char *path)
+{
+	char *old = NULL;
+	int err = -EEXIST;
+
+	for (unsigned i = 1; err == -EEXIST; i++) {
+		free(old);
+		if (asprintf(&old, "%s.%u", path, i) < 0)
+			return -ENOMEM;
+		err = rename_new(path, old) ? -errno : 0;
+	}
+	if (err) {
+		errno = -err;
+		refuse_rename(path, old);
+	} else {
+		log_info("the older %s is %s now", path, old);
+	}
+	free(old);
+	return err;
+}
+
+static int rename_old(const char *path)
+{
 	char *old;
-	int err = 0;
+	int err;
+
+	if (asprintf(&old, "%s.old", path) < 0)
+		return -ENOMEM;
+	err = rename(path, old) ? refuse_rename(path, old) : 0;
+	free(old);
+	return err;
+}
+
+/*
+ * An older capture is kept; devices, pipes and links are written as they are. Of several drainers each has
+ * something to keep, but not one that was killed before it had written anything.
+ */
+static int keep_older(const char *path, bool numbered, bool *exists)
+{
+	struct stat status;
+	int err;
 
 	*exists = !lstat(path, &status);
 	if (!*exists || !S_ISREG(status.st_mode))
@@ -48,17 +107,10 @@ static int keep_older(const char *path, bool *exists)
 	err = check_unused(path);
 	if (err)
 		return err;
-	if (asprintf(&old, "%s.old", path) < 0)
-		return -ENOMEM;
-	if (rename(path, old)) {
-		err = -errno;
-		log_error("cannot rename the older capture %s to %s: %s; move it away, or choose another "
-			  "file with -o",
-			  path, old, strerror(errno));
-	}
 	*exists = false;
-	free(old);
-	return err;
+	if (numbered && !status.st_size)
+		return unlink(path) ? refuse_rename(path, "nothing") : 0;
+	return numbered ? rename_numbered(path) : rename_old(path);
 }
 
 /* Signals may be blocked, for a signalfd: one that wants us to end is waited for as well. */
@@ -100,14 +152,14 @@ static bool is_fifo(const char *path)
 	return !stat(path, &status) && S_ISFIFO(status.st_mode);
 }
 
-static int open_path(const char *path)
+static int open_path(const char *path, bool numbered)
 {
 	bool exists;
 	int fd, err;
 
 	if (!strcmp(path, "-"))
 		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-	err = keep_older(path, &exists);
+	err = keep_older(path, numbered, &exists);
 	if (err) {
 		errno = 0; /* said */
 		return err;
@@ -122,9 +174,9 @@ static int open_path(const char *path)
 	return fd;
 }
 
-int capture_output_open(struct capture_output *output, const char *path)
+int capture_output_open(struct capture_output *output, const char *path, bool numbered)
 {
-	int fd = open_path(path), err = -errno;
+	int fd = open_path(path, numbered), err = -errno;
 	struct stat status;
 	off_t base;
 

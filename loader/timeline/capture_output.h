@@ -23,10 +23,10 @@ struct capture_output {
 };
 
 /*
- * Creates the file. An existing regular file is first renamed to path + ".old", unless a capture is being
- * written to it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
+ * Creates the file. An existing regular file is first renamed to path + ".old", or with `numbered` to the
+ * first of path + ".1", ".2" ... that is free (said), unless a capture is being written to it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
  */
-int capture_output_open(struct capture_output *output, const char *path);
+int capture_output_open(struct capture_output *output, const char *path, bool numbered);
 
 /* Appends all of the bytes, or none where the file can be truncated. 0 or -errno (says nothing). */
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length);

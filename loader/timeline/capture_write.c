@@ -384,7 +384,7 @@ static int open_writer(struct capture_writer *writer, const struct capture_write
 		if (!writer->deflater)
 			return fail(writer, -ENOMEM);
 	}
-	err = capture_output_open(&writer->file, writer->path);
+	err = capture_output_open(&writer->file, writer->path, options->numbered);
 	return err ? err : write_header(writer, options, argc, argv);
 }
 

@@ -9,6 +9,8 @@
 #ifndef SCOPETRACE_TIMELINE_CAPTURE_WRITE_H
 #define SCOPETRACE_TIMELINE_CAPTURE_WRITE_H
 
+#include <stdbool.h>
+
 #include "timeline/event.h"
 
 struct capture_writer;
@@ -34,6 +36,7 @@ struct capture_writer_options {
 	uint32_t number;
 	uint64_t start_ns;
 	const struct chunk_file *like; /* the header is a copy of this file's; NULL: of here and now */
+	bool numbered; /* an older file becomes the first free of path + ".1", ".2" ...; else path + ".old" */
 };
 
 /* The same with options; NULL: none. */

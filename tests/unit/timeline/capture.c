@@ -625,6 +625,47 @@ Test(capture, an_older_one_is_kept)
 	cr_assert_gt((uint64_t)status.st_size, first);
 }
 
+/* Bytes of DIRECTORY/NAME; -1: it is not there. */
+static long size_of(const char *name)
+{
+	char path[160];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "%s/%s", maker.directory, name);
+	return stat(path, &status) ? -1 : (long)status.st_size;
+}
+
+/* The same drain command started again and again, once when a file that nobody counts has the next name. */
+Test(capture, all_older_ones_are_kept)
+{
+	static const struct capture_writer_options numbered = {.numbered = true};
+	char path[128], taken[128];
+
+	snprintf(path, sizeof(path), "%s/day.scope", maker.directory);
+	snprintf(taken, sizeof(taken), "%s/day.scope.3", maker.directory);
+	file_write(path, "first", 5);
+	file_write(taken, "another", 7);
+	for (int i = 0; i < 4; i++) {
+		struct capture_writer *writer = capture_writer_create_with(path, &numbered, 0, NULL);
+
+		cr_assert(writer, "%s", said(&maker));
+		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		cr_assert(i == 3 || strstr(said(&maker), i == 2 ? "day.scope.4" : "is"));
+	}
+	cr_assert_eq(size_of("day.scope.1"), 5);
+	cr_assert_gt(size_of("day.scope.2"), 7);
+	cr_assert_eq(size_of("day.scope.3"), 7);
+	cr_assert_gt(size_of("day.scope.4"), 7);
+	cr_assert_gt(size_of("day.scope.5"), 7);
+	cr_assert_gt(size_of("day.scope"), 7);
+	cr_assert_eq(size_of("day.scope.6"), -1);
+	cr_assert_eq(size_of("day.scope.old"), -1);
+	/* Of one that was killed before it had written anything there is nothing to keep. */
+	file_write(path, "", 0);
+	cr_assert(!capture_writer_finish(capture_writer_create_with(path, &numbered, 0, NULL), 0, 1, 0));
+	cr_assert_eq(size_of("day.scope.6"), -1);
+}
+
 static void create_and_finish(const char *path)
 {
 	struct capture_writer *writer = capture_writer_create(path, 0, NULL);
