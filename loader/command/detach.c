@@ -113,6 +113,20 @@ static int end_capture(struct pinned *pinned, const struct detach_options *optio
 	return err;
 }
 
+/* One of which a part was removed by hand: who drains or watches it may have the rest open. */
+static int end_part(const char *dir)
+{
+	int err, lock;
+
+	if (pinned_silence(dir))
+		return 0;
+	err = pin_remove_links(dir, NULL, NULL);
+	lock = err ? -1 : wait_for_drainer(dir);
+	if (lock >= 0)
+		close(lock);
+	return err;
+}
+
 static int detach(const struct detach_options *options)
 {
 	struct pinned pinned;
@@ -123,11 +137,9 @@ static int detach(const struct detach_options *options)
 		return -errno;
 	}
 	lock = pin_lock_changes(options->dir);
-	if (lock == -EBUSY) {
-		log_error("another command is just changing %s: try again", options->dir);
+	if (lock == -EBUSY || lock == -ESTALE)
 		return lock;
-	}
-	err = pinned_open_any(&pinned, options->dir) ? 0 : end_capture(&pinned, options);
+	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir) : end_capture(&pinned, options);
 	pinned_close(&pinned);
 	if (!err)
 		err = pin_remove(options->dir);

@@ -116,8 +116,6 @@ static int open_directory(struct attaching *a)
 	if (err)
 		return err;
 	a->lock = pin_lock_changes(a->dir);
-	if (a->lock == -EBUSY)
-		log_error("another command is just changing %s: try again", a->dir);
 	if (a->lock < 0)
 		return a->lock;
 	err = pin_links_read(a->dir, &links);

@@ -44,6 +44,7 @@ struct draining {
 	uint64_t looked_ns;
 	uint64_t drained; /* manual events, in the last round */
 	bool over;	  /* the capture has ended: its account can be written */
+	bool removed;	  /* by hand: nobody comes after us */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
@@ -207,6 +208,7 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 	/* Asked before the drain, so that what was produced until then is taken. */
 	err = pinned_settings(d->pinned, &settings);
 	d->over = !err && !settings.generation;
+	d->removed = !d->over && !pinned_stands(d->pinned);
 	if (!err)
 		calls = d->calls->ops->drain(d->calls, &d->durable.forward.output);
 	if (!err && calls < 0)
@@ -237,12 +239,26 @@ static int write_accounts(struct draining *d)
 	return err;
 }
 
+/* The links may stand still, so the account holds only if we may silence them. */
+static void end_removed(struct draining *d)
+{
+	struct pairing_settings settings;
+
+	log_warning("what was pinned in %s was removed by hand: this capture ends here", d->pinned->dir);
+	if (pinned_settings(d->pinned, &settings))
+		return;
+	settings.generation = 0;
+	d->over = !pinned_put_settings(d->pinned, &settings);
+}
+
 /* The capture's own end, or only ours. */
 static int finish(struct draining *d)
 {
-	bool leave = !d->over && d->pinned->capture.watcher;
+	bool leave = !d->over && !d->removed && d->pinned->capture.watcher;
 	int err = 0;
 
+	if (d->removed)
+		end_removed(d);
 	for (size_t i = 0; i < d->count && !err; i++)
 		err = pinned_process_end(d->processes[i], &d->durable.forward.output, leave);
 	if (!err && d->over)
@@ -329,9 +345,10 @@ static int run(struct draining *d, uint64_t duration_ns)
 
 		last = signalled(d) || (duration_ns && now - d->start_ns >= duration_ns);
 		err = round_of(d, now, &slots);
-		if (!err && !last && !d->over)
+		last |= d->over || d->removed;
+		if (!err && !last)
 			pause_for(d, slots ? pace_next(&pace, now, d->drained, slots, IDLE_NS) : CALLS_NS);
-	} while (!err && !last && !d->over);
+	} while (!err && !last);
 	return err;
 }
 
@@ -387,6 +404,8 @@ int pinned_drain(const struct pinned_drain_options *options)
 		if (err == -EBUSY)
 			log_error("%s is being drained by another process; there is one at a time",
 				  options->dir);
+		else if (err == -ESTALE || err == -ENOENT)
+			log_error("%s has just been removed", options->dir);
 	}
 	if (!err)
 		err = drain(&pinned, options);

@@ -90,22 +90,13 @@ static void renew(struct watch *watch, bool look)
 
 /* ---- the loop ----------------------------------------------------------------------------------------- */
 
-static bool is_drained(const char *dir)
-{
-	int lock = pin_lock_drain(dir);
-
-	if (lock >= 0)
-		close(lock);
-	return lock == -EBUSY;
-}
-
 static int round_of(struct watch *watch)
 {
 	uint64_t now = io_now_ns();
 	bool look = now - watch->looked_ns >= LOOK_NS;
 	int err = 0;
 
-	if (is_drained(watch->pinned.dir)) {
+	if (pin_is_drained(watch->pinned.dir)) {
 		let_go(watch);
 	} else {
 		if (look)
@@ -119,14 +110,34 @@ static int round_of(struct watch *watch)
 	return err;
 }
 
-/* Until the capture ends. Whoever takes the rest goes on where we leave off. */
-static void run(struct watch *watch)
+/* Nobody takes the rest of a capture that was removed by hand. */
+static void turn_off(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->count; i++) {
+		if (watch->processes[i].segment)
+			watch->processes[i].segment->ops->destroy(watch->processes[i].segment);
+		watch->processes[i].segment = NULL;
+	}
+}
+
+static bool goes_on(const struct watch *watch)
 {
 	struct pairing_settings settings;
 
-	while (!pinned_settings(&watch->pinned, &settings) && settings.generation && !round_of(watch))
+	return !pinned_settings(&watch->pinned, &settings) && settings.generation;
+}
+
+/* Until the capture ends, or is removed by hand. Whoever takes the rest goes on where we leave off. */
+static void run(struct watch *watch)
+{
+	bool stands = true;
+
+	while (goes_on(watch) && (stands = pinned_stands(&watch->pinned)) && !round_of(watch))
 		nanosleep(&(struct timespec){.tv_nsec = ROUND_NS}, NULL);
-	let_go(watch);
+	if (stands)
+		let_go(watch);
+	else
+		turn_off(watch);
 	free(watch->processes);
 }
 

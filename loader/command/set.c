@@ -233,9 +233,7 @@ static int apply_all(const struct parsed *parsed)
 	if (!err) {
 		lock = pin_lock_changes(parsed->dir);
 		err = lock < 0 ? lock : 0;
-		if (err == -EBUSY)
-			log_error("another command is just changing %s: try again", parsed->dir);
-		else if (err == -ENOENT)
+		if (err == -ENOENT)
 			log_error(
 				"the links of %s were removed by hand: nothing is traced any more; `scopetrace detach` "
 				"removes the rest",

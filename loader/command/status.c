@@ -66,16 +66,6 @@ static int read_functions(struct pinned_status *status)
 	return err;
 }
 
-/* True if a drainer holds its lock just now. */
-static bool is_drained(const char *dir)
-{
-	int lock = pin_lock_drain(dir);
-
-	if (lock >= 0)
-		close(lock);
-	return lock == -EBUSY;
-}
-
 static int read_status(struct pinned_status *status, const char *dir)
 {
 	int err = pinned_open(&status->pinned, dir);
@@ -94,7 +84,7 @@ static int read_status(struct pinned_status *status, const char *dir)
 		err = read_ring(status);
 	if (!err)
 		err = pinned_open_calls(&status->pinned, &status->calls, &status->call_count);
-	status->drained = !err && is_drained(dir);
+	status->drained = !err && pin_is_drained(dir);
 	return err;
 }
 

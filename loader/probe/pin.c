@@ -143,7 +143,16 @@ bool pin_is_empty(const char *dir)
 	return is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
 }
 
-static int lock(const char *dir, const char *folder)
+/* Whoever removes a directory holds its lock until then: who gets it next may have one that is gone. */
+static bool is_still_there(int fd, const char *path)
+{
+	struct stat held, named;
+
+	return !fstat(fd, &held) && !stat(path, &named) && held.st_ino == named.st_ino &&
+	       held.st_dev == named.st_dev;
+}
+
+static int lock(const char *dir, const char *folder, int how)
 {
 	char path[PATH_MAX];
 	int err = join(path, dir, folder, NULL), fd;
@@ -157,21 +166,53 @@ static int lock(const char *dir, const char *folder)
 			log_error("cannot open %s: %s", path, strerror(errno));
 		return err;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (flock(fd, how | LOCK_NB))
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	else if (!is_still_there(fd, path))
+		err = -ESTALE;
+	if (!err)
 		return fd;
-	err = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	close(fd);
 	return err;
 }
 
 int pin_lock_changes(const char *dir)
 {
-	return lock(dir, PIN_LINKS);
+	int fd = lock(dir, PIN_LINKS, LOCK_EX);
+
+	if (fd == -EBUSY || fd == -ESTALE)
+		log_error("another command is just changing %s: try again", dir);
+	return fd;
 }
 
 int pin_lock_drain(const char *dir)
 {
-	return lock(dir, NULL);
+	return lock(dir, NULL, LOCK_EX);
+}
+
+bool pin_is_drained(const char *dir)
+{
+	int fd = lock(dir, NULL, LOCK_SH);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EBUSY;
+}
+
+uint64_t pin_settings_inode(const char *dir)
+{
+	char path[PATH_MAX];
+	struct stat status;
+
+	return join(path, dir, PROBE_OBJECT_MAPS, "settings") || stat(path, &status) ? 0 : status.st_ino;
+}
+
+int pin_open_settings(const char *dir)
+{
+	char path[PATH_MAX];
+	int err = join(path, dir, PROBE_OBJECT_MAPS, "settings");
+
+	return err ? err : bpf_obj_get(path);
 }
 
 /* ---- programs and maps -------------------------------------------------------------------------------- */

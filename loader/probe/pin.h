@@ -41,11 +41,23 @@ int pin_object(const char *dir, const struct probe_object *object);
 int pin_link(const char *dir, const char *name, int fd);
 
 /*
- * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer (pin_lock_drain) is at
- * work, -ENOENT; these are not said. A lock goes with its holder, however that ends. fd or -errno.
+ * Holds off others: -EBUSY if another command (pin_lock_changes: said) or another drainer (pin_lock_drain) is
+ * at work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with its
+ * holder, however that ends. fd or -errno.
  */
 int pin_lock_changes(const char *dir);
 int pin_lock_drain(const char *dir);
+
+/* True if a drainer is at work. Asks by a shared lock, so that those who ask do not take each other for one.
+ */
+bool pin_is_drained(const char *dir);
+
+/* What tells the settings that are pinned there from others pinned under the same name later; 0: there are
+ * none. */
+uint64_t pin_settings_inode(const char *dir);
+
+/* These alone, where the rest may be gone: fd or -errno, not said. */
+int pin_open_settings(const char *dir);
 
 /* One pinned link. */
 struct pin_link {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/vec.h"
@@ -50,7 +51,9 @@ int pinned_open(struct pinned *pinned, const char *dir)
 {
 	int err;
 
-	*pinned = (struct pinned){.dir = dir, .cpu_count = libbpf_num_possible_cpus()};
+	/* The inode first: what is exchanged meanwhile does not stand. */
+	*pinned = (struct pinned){
+		.dir = dir, .cpu_count = libbpf_num_possible_cpus(), .inode = pin_settings_inode(dir)};
 	if (pinned->cpu_count < 0)
 		return pinned->cpu_count;
 	if (!pin_is_loaded(dir)) {
@@ -79,6 +82,31 @@ void pinned_close(struct pinned *pinned)
 {
 	probe_object_unload(pinned->object);
 	pinned->object = NULL;
+}
+
+bool pinned_stands(const struct pinned *pinned)
+{
+	return pin_settings_inode(pinned->dir) == pinned->inode;
+}
+
+/* Whose settings they are is not known: only those of our layout are changed. */
+int pinned_silence(const char *dir)
+{
+	struct pairing_settings settings;
+	struct bpf_map_info info = {0};
+	uint32_t length = sizeof(info), zero = 0;
+	int fd = pin_open_settings(dir), err = fd < 0 ? fd : bpf_map_get_info_by_fd(fd, &info, &length);
+
+	if (!err && info.value_size != sizeof(settings))
+		err = -EPROTO;
+	if (!err)
+		err = bpf_map_lookup_elem(fd, &zero, &settings);
+	settings.generation = 0;
+	if (!err)
+		err = bpf_map_update_elem(fd, &zero, &settings, BPF_ANY);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 int pinned_map(const struct pinned *pinned, const char *name)

@@ -21,6 +21,7 @@ struct pinned {
 	struct probe_object *object;
 	int cpu_count;
 	struct capture_setting capture; /* as it was when opened */
+	uint64_t inode;			/* of what was opened: see pinned_stands */
 };
 
 /*
@@ -31,6 +32,13 @@ int pinned_open(struct pinned *pinned, const char *dir);
 /* To end it: whatever state it is in. 0 or -errno, not said. */
 int pinned_open_any(struct pinned *pinned, const char *dir);
 void pinned_close(struct pinned *pinned); /* takes a zeroed one */
+
+/* False once its maps were removed by hand, or others were pinned in their place: nobody but us has it then. */
+bool pinned_stands(const struct pinned *pinned);
+
+/* From then on no hit counts, and who drains or watches it ends: also where nothing but the settings is left
+ * in DIR. 0 or -errno, not said. */
+int pinned_silence(const char *dir);
 
 int pinned_map(const struct pinned *pinned, const char *name); /* fd */
 

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A pinned capture that is removed by hand, as a whole or in part: its watcher and its drainer end, the drainer in order,
+# and the segment is free for the next reader.
+. "$(dirname "$0")/lib.sh"
+. "$HERE/lib_pinned.sh"
+
+target=$O/targets/numbers
+need "$SCOPETRACE" "$target"
+dir=$FS/removed
+snapshot "$T/before"
+SCOPE_SLOTS=65536 start program out "$target" 2
+wait_line program '^pid ([0-9]+)$'
+traced=${BASH_REMATCH[1]}
+
+attach() {
+	run "$SCOPETRACE" attach --pin "$dir" -p "$traced" -f 'write_*' --watch --ring-size 1M
+	expect_status 0 "attach"
+	watcher=$(sed -nE 's/.*process ([0-9]+) watches.*/\1/p' "$T/run.err")
+	[ -d "/proc/$watcher" ] || fail "no watcher: $(cat "$T/run.err")"
+	wait_line program '^capture on$'
+}
+
+watcher_ends() { wait_until "the watcher ends" eval '! [ -d "/proc/$watcher" ]'; }
+
+say "== the directory"
+attach
+rm -r "$dir"
+watcher_ends
+wait_line program '^capture off$' 10
+expect_empty "$FS" "rm"
+
+say "== the maps, while one drains"
+attach
+start drainer err "$SCOPETRACE" drain --pin "$dir" -o "$T/day.scope"
+wait_line drainer draining
+wait_until "the drainer has manual scopes" eval '[ "$(stat -c %s "$T/day.scope")" -gt 300000 ]'
+rm -r "$dir/maps"
+finish drainer 10
+expect_status 0 "the drainer"
+expect_text "$T/drainer.log" 'removed by hand' "the drainer"
+expect_text "$T/drainer.log" 'its account is written' "the drainer"
+watcher_ends
+wait_line program '^capture off$' 10
+run "$SCOPETRACE" report --json "$T/day.scope"
+expect_status 0 "report"
+[ "$(json 'd["accounting"]["balanced"]' "$T/run.out")" = True ] || fail "not balanced"
+run "$SCOPETRACE" detach --pin "$dir"
+expect_status 0 "detach of the rest"
+expect_empty "$FS" "detach"
+
+say "== all maps but the settings, and others attached in their place"
+attach
+find "$dir/maps" -type f ! -name settings -delete
+run "$SCOPETRACE" detach --pin "$dir"
+expect_status 0 "detach of a part"
+watcher_ends
+wait_line program '^capture (off)$' 10
+expect_empty "$FS" "detach of a part"
+attach
+old=$watcher
+rm -r "$dir"
+attach
+wait_until "the watcher of the old one ends" eval '! [ -d "/proc/$old" ]'
+[ -d "/proc/$watcher" ] || fail "the new watcher has ended as well"
+
+say "== who asks for the status is not taken for a drainer"
+for _ in $(seq 20); do
+	"$SCOPETRACE" status --pin "$dir" --json >>"$T/statuses" 2>/dev/null &
+done
+wait $(jobs -p | grep -vx "${pid[program]}")
+[ "$(grep -c '"drained":false' "$T/statuses")" = 20 ] || fail "some status saw another, or the watcher, as a drainer"
+run "$SCOPETRACE" detach --pin "$dir"
+expect_status 0 "detach"
+watcher_ends
+send program stop
+finish program
+expect_empty "$FS" "detach"
+expect_nothing_left "$T/before" "captures removed by hand"
