@@ -28,6 +28,7 @@ struct attaching {
 	bool changed;  /* something to undo */
 	bool refused;  /* something was there before, and stays as it is */
 	struct pinned pinned;
+	struct watcher watcher;
 	struct probe_session *session; /* has pinned.object, as soon as there is one */
 	unsigned links;
 };
@@ -172,7 +173,8 @@ static int arm(struct attaching *a)
 	const struct capture_options *o = &a->options->capture;
 	const struct capture_setting capture = {.start_ns = io_now_ns(),
 						.functions = (uint32_t)a->capture.function_count,
-						.returns = o->returns};
+						.returns = o->returns,
+						.watcher = (uint32_t)a->watcher.pid};
 	int err = probe_object_configure(a->pinned.object, o->minimum_ns, flags(a));
 
 	if (!err)
@@ -181,6 +183,8 @@ static int arm(struct attaching *a)
 		err = pin_give_group(a->dir, a->group);
 	if (!err)
 		err = pinned_put_capture(&a->pinned, &capture);
+	if (!err && a->options->watch)
+		err = pinned_watch_open(&a->watcher, a->dir);
 	return err ? err : probe_session_leave(a->session);
 }
 
@@ -192,6 +196,9 @@ static void undo(struct attaching *a)
 	const struct pairing_settings none = {0};
 	const struct capture_setting nothing = {0};
 
+	/* Links that we hold ourselves would be waited for. */
+	if (a->session)
+		probe_session_detach(a->session);
 	if (a->loaded) {
 		pin_remove(a->dir);
 		return;
@@ -227,6 +234,9 @@ static void say_attached(const struct attaching *a)
 		 "`scopetrace detach --pin %s` ends it",
 		 probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid, a->dir,
 		 a->dir, a->dir);
+	if (a->options->watch)
+		log_info("process %d watches: manual scopes are captured while nobody drains",
+			 a->watcher.pid);
 }
 
 static int choose(struct attaching *a)
@@ -248,12 +258,15 @@ int pinned_attach(const struct pinned_attach_options *options)
 			      .dir = options->dir,
 			      .lock = -1,
 			      .pinned = {.dir = options->dir},
+			      .watcher = {.channel = -1},
 			      .capture = {.options = &options->capture,
 					  .launch = {.go = -1, .failure = -1},
 					  .process = {.pidfd = -1},
 					  .signals = -1}};
-	int err = choose(&a);
+	int err = options->watch ? pinned_watch_start(&a.watcher) : 0;
 
+	if (!err)
+		err = choose(&a);
 	if (!err)
 		err = open_directory(&a);
 	if (!err)
@@ -268,6 +281,7 @@ int pinned_attach(const struct pinned_attach_options *options)
 		pinned_close(&a.pinned);
 	if (a.lock >= 0)
 		close(a.lock);
+	pinned_watch_leave(&a.watcher);
 	capture_close(&a.capture);
-	return !err && options->watch ? pinned_watch(options->dir) : err;
+	return err;
 }

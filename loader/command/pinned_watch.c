@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -141,57 +143,89 @@ static void run(struct watch *watch)
 	free(watch->processes);
 }
 
-/* Nothing of who started it is kept: no terminal, no pipe, no directory. */
-static void let_go_of_parent(void)
+/* ---- starting it -------------------------------------------------------------------------------------- */
+
+enum { CHANNEL = STDERR_FILENO + 1 };
+
+/* Nothing of who started it is kept: no terminal, no pipe, no lock. */
+static void let_go_of_parent(int channel)
 {
 	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	setsid();
-	if (chdir("/"))
-		return;
 	for (int fd = 0; fd <= STDERR_FILENO && nothing >= 0; fd++)
 		dup2(nothing, fd);
-	close_range(STDERR_FILENO + 1, ~0u, 0);
+	if (channel != CHANNEL)
+		dup2(channel, CHANNEL);
+	close_range(CHANNEL + 1, ~0u, 0);
 }
 
-static void watch_until_end(const char *dir)
+/* Told with the directory, which is then opened; and once more by the end of the channel. */
+static void watch_until_end(void)
 {
 	struct watch watch = {0};
+	char dir[PATH_MAX] = "";
+	int err;
 
-	let_go_of_parent();
-	if (!pinned_open(&watch.pinned, dir))
-		run(&watch);
+	if (read(CHANNEL, dir, sizeof(dir) - 1) <= 0)
+		return;
+	err = pinned_open(&watch.pinned, dir);
+	if (write(CHANNEL, &err, sizeof(err)) == sizeof(err) && !err && read(CHANNEL, dir, 1) == 0) {
+		close(CHANNEL);
+		if (!chdir("/"))
+			run(&watch);
+	}
 	pinned_close(&watch.pinned);
 }
 
-static int note_watcher(const char *dir, pid_t pid)
+static int refuse(int err, const char *why)
 {
-	struct pinned pinned;
-	int err = pinned_open(&pinned, dir);
-
-	if (!err) {
-		pinned.capture.watcher = (uint32_t)pid;
-		err = pinned_put_capture(&pinned, &pinned.capture);
-	}
-	pinned_close(&pinned);
+	log_error("cannot start the watcher: %s", why ? why : strerror(-err));
 	return err;
 }
 
-int pinned_watch(const char *dir)
+int pinned_watch_start(struct watcher *watcher)
 {
-	char *absolute = realpath(dir, NULL); /* it leaves this directory */
-	pid_t pid = absolute ? fork() : -1;
+	int ends[2];
 
-	if (pid == 0) {
-		watch_until_end(absolute);
+	*watcher = (struct watcher){.channel = -1};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return refuse(-errno, NULL);
+	watcher->pid = fork();
+	if (watcher->pid == 0) {
+		let_go_of_parent(ends[1]);
+		watch_until_end();
 		_exit(0);
 	}
-	free(absolute);
-	if (pid < 0) {
-		log_error("cannot start the watcher: %s; the capture is attached, without one",
-			  strerror(errno));
-		return -errno;
+	close(ends[1]);
+	if (watcher->pid < 0) {
+		int err = -errno;
+
+		close(ends[0]);
+		return refuse(err, NULL);
 	}
-	log_info("process %d watches: manual scopes are captured while nobody drains", pid);
-	return note_watcher(dir, pid);
+	watcher->channel = ends[0];
+	return 0;
+}
+
+int pinned_watch_open(const struct watcher *watcher, const char *dir)
+{
+	char *absolute = realpath(dir, NULL); /* it leaves this directory */
+	int err = absolute ? 0 : -errno, opened = -ESRCH;
+
+	if (!err && send(watcher->channel, absolute, strlen(absolute), MSG_NOSIGNAL) < 0)
+		err = refuse(-errno, NULL);
+	else if (!err && recv(watcher->channel, &opened, sizeof(opened), 0) != sizeof(opened))
+		err = refuse(-ESRCH, "it has ended");
+	else if (!err && opened)
+		err = refuse(opened, NULL);
+	free(absolute);
+	return err;
+}
+
+void pinned_watch_leave(struct watcher *watcher)
+{
+	if (watcher->channel >= 0)
+		close(watcher->channel);
+	watcher->channel = -1;
 }

@@ -6,7 +6,23 @@
 #ifndef SCOPETRACE_COMMAND_PINNED_WATCH_H
 #define SCOPETRACE_COMMAND_PINNED_WATCH_H
 
-/* Leaves the watcher behind. 0 or -errno, said. */
-int pinned_watch(const char *dir);
+#include <sys/types.h>
+
+struct watcher {
+	pid_t pid;
+	int channel; /* to it; -1: there is none */
+};
+
+/*
+ * Forks the watcher, which waits: before anything is done, as that is when we are small, and nothing is to be
+ * undone yet. 0 or -errno, said.
+ */
+int pinned_watch_start(struct watcher *watcher);
+
+/* Has it open the capture in DIR, which is described already and does not run yet. 0 or -errno, said. */
+int pinned_watch_open(const struct watcher *watcher, const char *dir);
+
+/* Lets go of it. It watches as long as the capture runs: if it does not by now, it ends. */
+void pinned_watch_leave(struct watcher *watcher);
 
 #endif
