@@ -45,6 +45,7 @@ struct draining {
 	uint64_t drained; /* manual events, in the last round */
 	bool over;	  /* the capture has ended: its account can be written */
 	bool removed;	  /* by hand: nobody comes after us */
+	int error;	  /* met where none can be returned */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
@@ -88,16 +89,30 @@ static int add_process(struct draining *d, pid_t pid)
 		return -ENOMEM;
 	}
 	d->processes[d->count++] = process;
-	return pinned_process_open(process, pid, d->pinned->capture.watcher != 0, d->writer);
+	return pinned_process_open(process, pid, d->writer);
 }
 
-static bool has_process(const struct draining *d, pid_t pid)
+/* The latest of this id. */
+static struct pinned_process *find_process(const struct draining *d, pid_t pid)
 {
-	size_t i = 0;
+	size_t i = d->count;
 
-	while (i < d->count && d->processes[i]->pid != pid)
-		i++;
-	return i < d->count;
+	while (i && d->processes[i - 1]->pid != pid)
+		i--;
+	return i ? d->processes[i - 1] : NULL;
+}
+
+/* An id may have been given to another process since; that is ours if it is hooked. */
+static bool is_known(const struct draining *d, pid_t pid, uint64_t now)
+{
+	struct pinned_process *process = find_process(d, pid);
+
+	if (!process)
+		return false;
+	if (!pinned_process_ended(process) || now - process->renewed_ns < SECOND_NS)
+		return true;
+	process->renewed_ns = now;
+	return kill(pid, 0) && errno == ESRCH ? true : !pin_is_hooked(d->pinned->dir, pid);
 }
 
 /* Those that were added; those that were taken out stay, as calls of theirs may be on the way. */
@@ -108,12 +123,24 @@ static int look_for_processes(struct draining *d)
 	int err = pinned_targets(d->pinned, &targets, &count);
 
 	for (size_t i = 0; i < count && !err; i++)
-		if (!has_process(d, targets[i].pid))
+		if (!is_known(d, targets[i].pid, d->looked_ns))
 			err = add_process(d, targets[i].pid);
 	free(targets);
 	for (size_t i = 0; i < d->count && !err; i++)
-		err = pinned_process_follow(d->processes[i], d->writer);
+		err = pinned_process_follow(d->processes[i], d->pinned->capture.watcher != 0,
+					    &d->durable.forward.output, d->writer);
 	return err;
+}
+
+/* Told while the ring is drained. */
+static void execed(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
+{
+	struct draining *d = context;
+	struct pinned_process *process = find_process(d, (pid_t)pid);
+
+	(void)former;
+	if (process && !d->error)
+		d->error = pinned_process_execed(process, comm, time_ns, d->writer);
 }
 
 static int open_calls(struct draining *d)
@@ -127,7 +154,10 @@ static int open_calls(struct draining *d)
 	};
 
 	d->calls = bpf_source_create(&maps, d->pinned->capture.functions);
-	return d->calls ? 0 : -errno;
+	if (!d->calls)
+		return -errno;
+	bpf_source_tell_lifecycle(d->calls, &(struct bpf_source_lifecycle){.execed = execed, .context = d});
+	return 0;
 }
 
 static int open_draining(struct draining *d, const struct pinned_drain_options *options)
@@ -213,6 +243,8 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 		calls = d->calls->ops->drain(d->calls, &d->durable.forward.output);
 	if (!err && calls < 0)
 		err = (int)calls;
+	if (!err)
+		err = d->error;
 	if (!err)
 		err = commit(d);
 	if (!err && now - d->looked_ns >= LOOK_NS) {

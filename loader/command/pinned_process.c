@@ -2,9 +2,11 @@
 #include "command/pinned_process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -19,12 +21,14 @@
 
 /* ---- what the file is told ---------------------------------------------------------------------------- */
 
-static int declare(struct pinned_process *p, struct capture_writer *writer)
+/* `since`: 0 from its start on. */
+static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_writer *writer)
 {
 	struct event_output *output = capture_writer_output(writer);
 	const char *command = p->process.command ? p->process.command : "";
 	const char *comm = p->process.comm;
 	struct process_info info = {.start_ns = p->opened ? p->process.start_ns : 0,
+				    .time_ns = since_ns,
 				    .pid = (uint32_t)p->pid,
 				    .clock = p->segment ? shm_source_clock(p->segment) : 0,
 				    .segment = p->segment ? shm_source_segment(p->segment) : 0};
@@ -36,11 +40,12 @@ static int declare(struct pinned_process *p, struct capture_writer *writer)
 }
 
 /* Names can be read by anybody; for its manual scopes the process must be ours to look at. */
-int pinned_process_open(struct pinned_process *p, pid_t pid, bool watched, struct capture_writer *writer)
+int pinned_process_open(struct pinned_process *p, pid_t pid, struct capture_writer *writer)
 {
 	char path[64];
 
-	*p = (struct pinned_process){.pid = pid, .watched = watched, .process = {.pidfd = -1}};
+	*p = (struct pinned_process){.pid = pid, .process = {.pidfd = -1}};
+	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	snprintf(path, sizeof(path), "/proc/%d/map_files", pid);
 	if (access(path, R_OK | X_OK) == 0)
 		p->opened = !process_open(pid, &p->process);
@@ -48,7 +53,32 @@ int pinned_process_open(struct pinned_process *p, pid_t pid, bool watched, struc
 		log_info("process %d is not yours to look at: going on without its manual scopes", pid);
 	if (!p->opened)
 		process_read_name(pid, p->process.comm, &p->process.command);
-	return declare(p, writer);
+	return declare(p, 0, writer);
+}
+
+bool pinned_process_ended(const struct pinned_process *p)
+{
+	struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
+
+	return p->pidfd < 0 || poll(&ended, 1, 0) == 1;
+}
+
+/* The arguments that can be read are of the program that runs now, which may be another one by then. */
+int pinned_process_execed(struct pinned_process *p, const char *comm, uint64_t time_ns,
+			  struct capture_writer *writer)
+{
+	char now[sizeof(p->process.comm)], *command = NULL;
+
+	if (process_read_name(p->pid, now, &command) || strcmp(now, comm) != 0) {
+		free(command);
+		command = strdup(comm);
+	}
+	if (!command)
+		return -ENOMEM;
+	free(p->process.command);
+	p->process.command = command;
+	snprintf(p->process.comm, sizeof(p->process.comm), "%s", comm);
+	return declare(p, time_ns, writer);
 }
 
 /* ---- its manual scopes -------------------------------------------------------------------------------- */
@@ -80,46 +110,78 @@ static uint32_t translate(void *context, uint32_t namespace_tid, bool fresh)
 }
 
 /* The watcher lets go of the segment when it sees a drainer. */
-static bool waits_for_watcher(struct pinned_process *p)
+static bool waits_for_watcher(struct pinned_process *p, uint64_t now)
 {
-	uint64_t now = io_now_ns();
-
-	if (!p->watched)
-		return false;
 	if (!p->watched_until_ns)
 		p->watched_until_ns = now + WATCHER_NS;
 	p->look_ns = now + LOOK_WATCHED_NS;
-	p->waits = now < p->watched_until_ns && shm_source_is_busy(p->pid);
-	return p->waits;
+	return now < p->watched_until_ns;
 }
 
-static int look(struct pinned_process *p, struct capture_writer *writer)
+/* Once; the other reader may be a short one, so it is asked for again and again. */
+static void say_refused(struct pinned_process *p, int error)
+{
+	if (p->said == error)
+		return;
+	p->said = error;
+	shm_source_say(p->pid, error);
+	log_warning("going on without the manual scopes of process %d%s", p->pid,
+		    error == EBUSY ? " until then" : "");
+}
+
+static int look(struct pinned_process *p, bool watched, struct capture_writer *writer)
 {
 	struct tid_translator translator = {.translate = translate, .context = p};
 	bool namespaced = p->process.namespace_pid != p->process.pid;
 	uint64_t begin = io_now_ns(), pause;
+	int error;
 
-	if (waits_for_watcher(p))
+	p->segment = shm_source_try(p->pid, namespaced ? &translator : NULL);
+	error = errno;
+	p->waits = !p->segment && error == EBUSY && watched && waits_for_watcher(p, begin);
+	if (p->waits)
 		return 0;
-	p->segment = shm_source_open(p->pid, namespaced ? &translator : NULL);
 	if (p->segment) {
+		if (p->said)
+			log_info("the manual scopes of process %d are captured from here on", p->pid);
+		p->said = 0;
+		p->watched_until_ns = 0;
 		shm_source_hold(p->segment);
-		return declare(p, writer);
+		return declare(p, 0, writer);
 	}
-	if (errno != ENOENT && errno != EAGAIN && errno != ESRCH) {
-		log_warning("going on without the manual scopes of process %d", p->pid);
-		p->refused = true;
-	}
+	if (error != ENOENT && error != EAGAIN && error != ESRCH)
+		say_refused(p, error);
 	pause = (io_now_ns() - begin) * LOOK_SHARE;
 	p->look_ns = io_now_ns() + (pause > LOOK_NS ? pause : LOOK_NS);
 	return 0;
 }
 
-int pinned_process_follow(struct pinned_process *p, struct capture_writer *writer)
+/* Nobody writes to it any more, and nobody can open it after us. */
+static int close_segment(struct pinned_process *p, struct event_output *output, struct capture_writer *writer)
 {
-	if (!p->opened || p->segment || p->refused || io_now_ns() < p->look_ns || process_ended(&p->process))
-		return 0;
-	return look(p, writer);
+	int err = p->segment->ops->finish(p->segment, output);
+
+	if (!err)
+		err = capture_writer_flush(writer);
+	if (err)
+		return err;
+	p->segment->ops->destroy(p->segment);
+	p->segment = NULL;
+	p->look_ns = 0;
+	hash_map_clear(&p->tids);
+	return 0;
+}
+
+int pinned_process_follow(struct pinned_process *p, bool watched, struct event_output *output,
+			  struct capture_writer *writer)
+{
+	int err = 0;
+
+	if (p->segment && p->segment->ops->gone(p->segment))
+		err = close_segment(p, output, writer);
+	if (err || !p->opened || p->segment || io_now_ns() < p->look_ns || process_ended(&p->process))
+		return err;
+	return look(p, watched, writer);
 }
 
 int pinned_process_end(struct pinned_process *p, struct event_output *output, bool leave)
@@ -144,5 +206,7 @@ void pinned_process_close(struct pinned_process *p)
 		process_close(&p->process);
 	else
 		free(p->process.command);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
 	hash_map_clear(&p->tids);
 }

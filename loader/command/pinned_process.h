@@ -17,25 +17,36 @@
 
 struct pinned_process {
 	pid_t pid;
+	int pidfd;   /* -1: it had ended */
 	bool opened; /* `process` is */
 	struct process process;
 	struct source *segment; /* its manual scopes; NULL: none (yet) */
 	bool over;		/* the segment's capture is off, and it is read to its end */
-	bool refused;		/* there are some, and they cannot be read */
+	int said;		/* why they cannot be read: errno, 0: they can, or there are none */
 	uint64_t look_ns;	/* not before then for a segment */
-	bool watched;		/* there is a watcher, which has the segment while nobody drains */
 	uint64_t watched_until_ns;
 	bool waits;	      /* for the watcher to let go of it */
+	uint64_t renewed_ns;  /* when it was last asked whether another process has the id now */
 	struct hash_map tids; /* own-namespace tid -> ours */
 	uint64_t list_ns;
 };
 
 /* Looks at the process and declares it in the file. Its address must stay. 0 or -errno of the file. */
-int pinned_process_open(struct pinned_process *process, pid_t pid, bool watched,
-			struct capture_writer *writer);
+int pinned_process_open(struct pinned_process *process, pid_t pid, struct capture_writer *writer);
 
-/* Looks for a segment from time to time. 0 or -errno of the file. */
-int pinned_process_follow(struct pinned_process *process, struct capture_writer *writer);
+bool pinned_process_ended(const struct pinned_process *process);
+
+/* It runs another program, of this name, since then. 0 or -errno of the file. */
+int pinned_process_execed(struct pinned_process *process, const char *comm, uint64_t time_ns,
+			  struct capture_writer *writer);
+
+/*
+ * Looks for a segment from time to time, and whether the one it has is still written to: after an exec, or
+ * the end of the process, it is taken to its end, and another one is looked for. `watched`: there is a
+ * watcher, which has the segment while nobody drains. 0 or -errno of the file or the output.
+ */
+int pinned_process_follow(struct pinned_process *process, bool watched, struct event_output *output,
+			  struct capture_writer *writer);
 
 /* Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output. */
 int pinned_process_end(struct pinned_process *process, struct event_output *output, bool leave);

@@ -42,8 +42,8 @@ int pin_link(const char *dir, const char *name, int fd);
 
 /*
  * Holds off others: -EBUSY if another command (pin_lock_changes: said) or another drainer (pin_lock_drain) is
- * at work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with its
- * holder, however that ends. fd or -errno.
+ * at work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with
+ * its holder, however that ends. fd or -errno.
  */
 int pin_lock_changes(const char *dir);
 int pin_lock_drain(const char *dir);
@@ -82,6 +82,9 @@ struct pin_links {
 /* 0 or -errno (said); pin_links_clear in any case. Links that cannot be opened are passed over. */
 int pin_links_read(const char *dir, struct pin_links *links);
 void pin_links_clear(struct pin_links *links);
+
+/* True if one of the links that we may look at is to the process that has this id now. */
+bool pin_is_hooked(const char *dir, pid_t pid);
 
 /* The same link to another process, which has its file under `path`: an fd, or -errno (not said). */
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path);

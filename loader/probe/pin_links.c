@@ -121,6 +121,18 @@ void pin_links_clear(struct pin_links *links)
 	*links = (struct pin_links){0};
 }
 
+bool pin_is_hooked(const char *dir, pid_t pid)
+{
+	struct pin_links links;
+	bool hooked = false;
+
+	if (!pin_links_read(dir, &links))
+		for (size_t i = 0; i < links.count; i++)
+			hooked |= links.items[i].is_hook && links.items[i].pid == pid;
+	pin_links_clear(&links);
+	return hooked;
+}
+
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path)
 {
 	const struct site_link again = {

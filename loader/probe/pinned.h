@@ -33,7 +33,8 @@ int pinned_open(struct pinned *pinned, const char *dir);
 int pinned_open_any(struct pinned *pinned, const char *dir);
 void pinned_close(struct pinned *pinned); /* takes a zeroed one */
 
-/* False once its maps were removed by hand, or others were pinned in their place: nobody but us has it then. */
+/* False once its maps were removed by hand, or others were pinned in their place: nobody but us has it then.
+ */
 bool pinned_stands(const struct pinned *pinned);
 
 /* From then on no hit counts, and who drains or watches it ends: also where nothing but the settings is left
@@ -45,6 +46,7 @@ int pinned_map(const struct pinned *pinned, const char *name); /* fd */
 /* Each 0 or -errno, said. */
 int pinned_settings(const struct pinned *pinned, struct pairing_settings *settings);
 int pinned_put_settings(const struct pinned *pinned, const struct pairing_settings *settings);
+int pinned_capture(const struct pinned *pinned, struct capture_setting *capture);
 int pinned_put_capture(const struct pinned *pinned, const struct capture_setting *capture);
 int pinned_function(const struct pinned *pinned, uint32_t id, struct function_setting *function);
 int pinned_put_function(const struct pinned *pinned, uint32_t id, const struct function_setting *function);

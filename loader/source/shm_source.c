@@ -380,7 +380,7 @@ static void say_other_version(pid_t pid)
 		  pid, major, minor, SCOPE_ABI_MAJOR, SCOPE_ABI_MINOR, SCOPE_ABI_MAJOR);
 }
 
-static void say_open_failure(pid_t pid, int err)
+void shm_source_say(pid_t pid, int err)
 {
 	switch (err) {
 	case ENOENT:
@@ -444,6 +444,17 @@ static void say_backlog(const struct shm_source *s)
 
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator)
 {
+	struct source *source = shm_source_try(pid, translator);
+	int err = errno;
+
+	if (!source)
+		shm_source_say(pid, err);
+	errno = err;
+	return source;
+}
+
+struct source *shm_source_try(pid_t pid, const struct tid_translator *translator)
+{
 	struct shm_source *s = calloc(1, sizeof(*s));
 
 	if (!s)
@@ -455,7 +466,6 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	if (!s->reader) {
 		int err = errno;
 
-		say_open_failure(pid, err);
 		free(s);
 		errno = err;
 		return NULL;
@@ -484,15 +494,6 @@ void shm_source_renew(struct source *source)
 		return;
 	scope_reader_capture(s->reader, CAPTURE_NS);
 	s->renewed_ns = now;
-}
-
-bool shm_source_is_busy(pid_t pid)
-{
-	struct scope_reader *reader = scope_reader_open(pid);
-	bool busy = !reader && errno == EBUSY;
-
-	scope_reader_leave(reader);
-	return busy;
 }
 
 void shm_source_hold(struct source *source)

@@ -25,6 +25,10 @@ struct tid_translator {
  */
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator);
 
+/* The same, and nothing is said; what shm_source_open would say of the errno. */
+struct source *shm_source_try(pid_t pid, const struct tid_translator *translator);
+void shm_source_say(pid_t pid, int error);
+
 /* Turns the capture off before finish() does: what is written until then is taken, and nothing after. */
 void shm_source_stop(struct source *source);
 
@@ -39,9 +43,6 @@ void shm_source_leave(struct source *source);
 
 /* Keeps the capture on without draining: call it at least each second. */
 void shm_source_renew(struct source *source);
-
-/* True if another reader has the segment of this process just now. */
-bool shm_source_is_busy(pid_t pid);
 
 /* The clock of its records (enum clock_id). */
 uint32_t shm_source_clock(const struct source *source);

@@ -24,7 +24,8 @@ struct capture_output {
 
 /*
  * Creates the file. An existing regular file is first renamed to path + ".old", or with `numbered` to the
- * first of path + ".1", ".2" ... that is free (said), unless a capture is being written to it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
+ * first of path + ".1", ".2" ... that is free (said), unless a capture is being written to it; a device, a
+ * pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
  */
 int capture_output_open(struct capture_output *output, const char *path, bool numbered);
 
