@@ -4,16 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "command/pinned_add.h"
 #include "probe/pin.h"
 #include "probe/pinned.h"
 #include "source/shm_source.h"
@@ -25,6 +29,8 @@
 
 struct watched {
 	pid_t pid;
+	int pidfd; /* -1: it had ended */
+	bool listed;
 	struct source *segment; /* open while nobody drains; NULL: it has none, or a drainer has it */
 };
 
@@ -35,20 +41,72 @@ struct watch {
 	uint64_t looked_ns;
 };
 
-/* ---- segments ----------------------------------------------------------------------------------------- */
+/* ---- processes ---------------------------------------------------------------------------------------- */
 
-static int know(struct watch *watch, pid_t pid)
+static bool has_ended(const struct watched *process)
+{
+	struct pollfd ended = {.fd = process->pidfd, .events = POLLIN};
+
+	return process->pidfd < 0 || poll(&ended, 1, 0) == 1;
+}
+
+/* Its capture is off, at once. */
+static void close_segment(struct watched *process)
+{
+	if (process->segment)
+		process->segment->ops->destroy(process->segment);
+	process->segment = NULL;
+}
+
+static void forget(struct watched *process)
+{
+	close_segment(process);
+	if (process->pidfd >= 0)
+		close(process->pidfd);
+}
+
+static struct watched *find(struct watch *watch, pid_t pid)
 {
 	size_t i = 0;
 
 	while (i < watch->count && watch->processes[i].pid != pid)
 		i++;
-	if (i < watch->count)
-		return 0;
-	if (vec_grow(&watch->processes, &watch->capacity, watch->count))
+	return i < watch->count ? &watch->processes[i] : NULL;
+}
+
+/* An id may have been given to another process since; that is ours if it is hooked. */
+static int know(struct watch *watch, pid_t pid)
+{
+	struct watched *process = find(watch, pid);
+
+	if (process) {
+		process->listed = true;
+		if (!has_ended(process) || (kill(pid, 0) && errno == ESRCH) ||
+		    !pin_is_hooked(watch->pinned.dir, pid))
+			return 0;
+		forget(process);
+	} else if (vec_grow(&watch->processes, &watch->capacity, watch->count)) {
 		return -ENOMEM;
-	watch->processes[watch->count++] = (struct watched){.pid = pid};
+	} else {
+		process = &watch->processes[watch->count++];
+	}
+	*process =
+		(struct watched){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .listed = true};
 	return 0;
+}
+
+/* Those that were taken out are no longer ours to have captured. */
+static void forget_unlisted(struct watch *watch)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < watch->count; i++) {
+		if (watch->processes[i].listed)
+			watch->processes[kept++] = watch->processes[i];
+		else
+			forget(&watch->processes[i]);
+	}
+	watch->count = kept;
 }
 
 static int list_processes(struct watch *watch)
@@ -57,11 +115,17 @@ static int list_processes(struct watch *watch)
 	size_t count;
 	int err = pinned_targets(&watch->pinned, &targets, &count);
 
+	for (size_t i = 0; i < watch->count; i++)
+		watch->processes[i].listed = false;
 	for (size_t i = 0; i < count && !err; i++)
 		err = know(watch, targets[i].pid);
 	free(targets);
+	if (!err)
+		forget_unlisted(watch);
 	return err;
 }
+
+/* ---- segments ----------------------------------------------------------------------------------------- */
 
 /* A drainer renews by itself, and a segment has one reader. */
 static void let_go(struct watch *watch)
@@ -71,7 +135,6 @@ static void let_go(struct watch *watch)
 			shm_source_leave(watch->processes[i].segment);
 		watch->processes[i].segment = NULL;
 	}
-	watch->looked_ns = 0;
 }
 
 static void renew(struct watch *watch, bool look)
@@ -79,15 +142,57 @@ static void renew(struct watch *watch, bool look)
 	for (size_t i = 0; i < watch->count; i++) {
 		struct watched *process = &watch->processes[i];
 
-		if (process->segment && process->segment->ops->gone(process->segment)) {
-			process->segment->ops->destroy(process->segment);
-			process->segment = NULL;
-		}
-		if (!process->segment && look)
-			process->segment = shm_source_open(process->pid, NULL);
+		if (process->segment && process->segment->ops->gone(process->segment))
+			close_segment(process);
+		if (!process->segment && look && !has_ended(process))
+			process->segment = shm_source_try(process->pid, NULL);
 		if (process->segment)
 			shm_source_renew(process->segment);
 	}
+}
+
+/* ---- hooks -------------------------------------------------------------------------------------------- */
+
+/* True if it had some, and the kernel takes none of them to be of this process any more. */
+static bool lost_hooks(const struct pin_links *links, pid_t pid)
+{
+	bool had = false;
+
+	for (size_t i = 0; i < links->count; i++) {
+		const struct pin_link *link = &links->items[i];
+
+		if (!link->is_hook || strtol(link->name, NULL, 10) != pid)
+			continue;
+		if (link->pid)
+			return false;
+		had = true;
+	}
+	return had;
+}
+
+/* Not where another command is just changing something: it is looked at again soon. A program that runs none
+ * of the files stays a process of the capture, by its manual scopes. */
+static void hook_again(const struct watch *watch, pid_t pid)
+{
+	int lock = pin_lock_changes(watch->pinned.dir);
+
+	if (lock < 0)
+		return;
+	if (!pinned_take_out(&watch->pinned, pid) && pinned_add(&watch->pinned, pid))
+		pinned_put_target(&watch->pinned, pid, true);
+	close(lock);
+}
+
+/* After an exec by a thread that was not the first the links are to a thread that has ended. */
+static void find_lost_hooks(struct watch *watch)
+{
+	struct pin_links links;
+
+	if (!pin_links_read(watch->pinned.dir, &links))
+		for (size_t i = 0; i < watch->count; i++)
+			if (!has_ended(&watch->processes[i]) && lost_hooks(&links, watch->processes[i].pid))
+				hook_again(watch, watch->processes[i].pid);
+	pin_links_clear(&links);
 }
 
 /* ---- the loop ----------------------------------------------------------------------------------------- */
@@ -98,15 +203,15 @@ static int round_of(struct watch *watch)
 	bool look = now - watch->looked_ns >= LOOK_NS;
 	int err = 0;
 
-	if (pin_is_drained(watch->pinned.dir)) {
+	if (look)
+		err = list_processes(watch);
+	if (pin_is_drained(watch->pinned.dir))
 		let_go(watch);
-	} else {
-		if (look)
-			err = list_processes(watch);
+	else
 		renew(watch, look);
-	}
 	if (look) {
 		watch->looked_ns = now;
+		find_lost_hooks(watch);
 		pinned_free_heirs(&watch->pinned);
 	}
 	return err;
@@ -115,11 +220,8 @@ static int round_of(struct watch *watch)
 /* Nobody takes the rest of a capture that was removed by hand. */
 static void turn_off(struct watch *watch)
 {
-	for (size_t i = 0; i < watch->count; i++) {
-		if (watch->processes[i].segment)
-			watch->processes[i].segment->ops->destroy(watch->processes[i].segment);
-		watch->processes[i].segment = NULL;
-	}
+	for (size_t i = 0; i < watch->count; i++)
+		close_segment(&watch->processes[i]);
 }
 
 static bool goes_on(const struct watch *watch)
@@ -140,6 +242,8 @@ static void run(struct watch *watch)
 		let_go(watch);
 	else
 		turn_off(watch);
+	for (size_t i = 0; i < watch->count; i++)
+		forget(&watch->processes[i]);
 	free(watch->processes);
 }
 
