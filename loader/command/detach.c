@@ -15,6 +15,7 @@
 #include "source/bpf_ring.h"
 
 #define DRAINER_NS 30000000000ull /* for a drainer to take what is left */
+#define LOOK_NS	   100000000ull
 
 static const char help[] =
 	"usage: scopetrace detach --pin DIR [-o FILE]\n"
@@ -22,9 +23,10 @@ static const char help[] =
 	"that is running takes what is left, writes the account and ends. Takes what it finds, also after an attach\n"
 	"that died half way, or when the traced process has ended.\n\n"
 	"      --pin DIR      where\n"
-	"  -o, --output FILE  without a drainer: what is left, and the account, go into this file\n"
+	"  -o, --output FILE  what is left, and the account, go into this file, if no drainer takes them\n"
 	"  -h, --help\n\n"
-	"Exit status: 0 done, 1 failed (something could not be removed), 2 usage.\n";
+	"Exit status: 0 done, 1 failed (something could not be removed; a drainer that hangs kept FILE from being\n"
+	"written), 2 usage.\n";
 
 struct detach_options {
 	const char *dir;
@@ -64,35 +66,59 @@ static int silence(struct pinned *pinned)
 	return err ? err : pinned_put_settings(pinned, &settings);
 }
 
-/* The lock that drainers hold, once nobody does; -ETIMEDOUT. */
+/* The lock that drainers hold, once nobody does; -EBUSY after a while. */
 static int wait_for_drainer(const char *dir)
 {
-	uint64_t deadline = io_now_ns() + DRAINER_NS;
+	uint64_t begin = io_now_ns();
 	bool said = false;
 	int lock;
 
-	while ((lock = pin_lock_drain(dir)) == -EBUSY && io_now_ns() < deadline) {
-		if (!said)
+	while ((lock = pin_lock_drain(dir)) == -EBUSY && io_now_ns() - begin < DRAINER_NS) {
+		/* Others only look for a moment whether there is one. */
+		if (!said && io_now_ns() - begin > LOOK_NS) {
 			log_info("waiting for the drainer to take the rest");
-		said = true;
+			said = true;
+		}
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 	}
-	if (lock == -EBUSY)
-		log_warning("the drainer of %s does not come to its end: what it has not taken is lost", dir);
 	return lock;
 }
 
-static void say_left(const struct pinned *pinned)
+/* It has the ring open, and so is not in want of anything that we remove. */
+static int leave_to_drainer(const struct detach_options *options)
+{
+	log_warning(
+		"the drainer of %s has not come to its end within %llu s: what is left, and the account, it can "
+		"still take when it goes on",
+		options->dir, DRAINER_NS / 1000000000ull);
+	if (!options->output)
+		return 0;
+	log_error("%s is not written, as the rest is the drainer's", options->output);
+	return -EINPROGRESS;
+}
+
+/* With the drainers' lock held: there is none any more, but there may have been one. */
+static int take_rest(const struct pinned *pinned, const struct detach_options *options)
 {
 	struct bpf_ring ring;
+	int err = bpf_ring_map(&ring, pinned_map(pinned, "events"));
+	bool accounted = !err && bpf_ring_is_accounted(&ring);
 
-	if (bpf_ring_map(&ring, pinned_map(pinned, "events")))
-		return;
-	if (bpf_ring_produced(&ring) > ring.position)
+	if (!err && !accounted && !options->output && bpf_ring_produced(&ring) > ring.position)
 		log_warning("%llu bytes of records that nobody has drained are gone with the ring; next time "
 			    "`scopetrace detach -o FILE` takes them",
 			    (unsigned long long)(bpf_ring_produced(&ring) - ring.position));
-	bpf_ring_unmap(&ring);
+	if (!err)
+		bpf_ring_unmap(&ring);
+	if (!options->output)
+		return 0;
+	if (!accounted)
+		return pinned_drain_rest(pinned, options->output, options->argc, options->argv);
+	log_info(
+		"the drainer has taken the rest and written the account: nothing is left for %s, which is not "
+		"written",
+		options->output);
+	return 0;
 }
 
 /* A capture that stands: ended in order, so that its records and accounts are whole. */
@@ -103,13 +129,13 @@ static int end_capture(struct pinned *pinned, const struct detach_options *optio
 	if (err)
 		return err;
 	err = pin_remove_links(options->dir, NULL, NULL);
-	lock = err ? -1 : wait_for_drainer(options->dir);
-	if (lock >= 0 && options->output)
-		err = pinned_drain_rest(pinned, options->output, options->argc, options->argv);
-	else if (lock >= 0)
-		say_left(pinned);
-	if (lock >= 0)
-		close(lock);
+	if (err)
+		return err;
+	lock = wait_for_drainer(options->dir);
+	if (lock < 0)
+		return lock == -EBUSY ? leave_to_drainer(options) : 0;
+	err = take_rest(pinned, options);
+	close(lock);
 	return err;
 }
 
@@ -122,6 +148,8 @@ static int end_part(const char *dir)
 		return 0;
 	err = pin_remove_links(dir, NULL, NULL);
 	lock = err ? -1 : wait_for_drainer(dir);
+	if (lock == -EBUSY)
+		log_warning("the drainer of %s has not come to its end", dir);
 	if (lock >= 0)
 		close(lock);
 	return err;
@@ -130,7 +158,7 @@ static int end_part(const char *dir)
 static int detach(const struct detach_options *options)
 {
 	struct pinned pinned;
-	int lock, err;
+	int lock, err, removed;
 
 	if (access(options->dir, F_OK)) {
 		log_error("nothing is pinned in %s: %s", options->dir, strerror(errno));
@@ -141,13 +169,13 @@ static int detach(const struct detach_options *options)
 		return lock;
 	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir) : end_capture(&pinned, options);
 	pinned_close(&pinned);
-	if (!err)
-		err = pin_remove(options->dir);
+	/* A file that was not to be had does not keep what was traced in place. */
+	removed = err && err != -EINPROGRESS ? err : pin_remove(options->dir);
 	if (lock >= 0)
 		close(lock);
-	if (!err)
+	if (!removed)
 		log_info("%s is removed", options->dir);
-	return err;
+	return err ? err : removed;
 }
 
 int command_detach(int argc, char **argv)

@@ -410,6 +410,8 @@ static int drain(const struct pinned *pinned, const struct pinned_drain_options 
 		err = finish(&d);
 	if (!err)
 		err = close_file(&d, options->output);
+	if (!err && d.over)
+		bpf_source_set_accounted(d.calls);
 	close_draining(&d);
 	return err;
 }

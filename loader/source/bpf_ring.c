@@ -85,6 +85,17 @@ void bpf_ring_release(struct bpf_ring *ring)
 	__atomic_store_n(ring->consumer, ring->position, __ATOMIC_RELEASE);
 }
 
+void bpf_ring_set_accounted(struct bpf_ring *ring)
+{
+	/* Release: pairs with the acquire in bpf_ring_is_accounted; who sees it finds the position, too. */
+	__atomic_store_n(&ring->consumer[1], 1, __ATOMIC_RELEASE);
+}
+
+bool bpf_ring_is_accounted(const struct bpf_ring *ring)
+{
+	return __atomic_load_n(&ring->consumer[1], __ATOMIC_ACQUIRE) != 0;
+}
+
 void bpf_ring_rewind(struct bpf_ring *ring)
 {
 	ring->position = *ring->consumer;

@@ -7,6 +7,7 @@
 #ifndef SCOPETRACE_SOURCE_BPF_RING_H
 #define SCOPETRACE_SOURCE_BPF_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,13 @@ uint64_t bpf_ring_produced(const struct bpf_ring *ring);
 
 /* Gives back all that was read. */
 void bpf_ring_release(struct bpf_ring *ring);
+
+/*
+ * That the account of what was put in is written: for whoever maps the ring later. It stands behind the
+ * reader's position: the rest of that page is nobody's, and it lives as long as the ring.
+ */
+void bpf_ring_set_accounted(struct bpf_ring *ring);
+bool bpf_ring_is_accounted(const struct bpf_ring *ring);
 
 /* Reads again from where the last release left off. */
 void bpf_ring_rewind(struct bpf_ring *ring);

@@ -670,6 +670,11 @@ void bpf_source_tell_lifecycle(struct source *base, const struct bpf_source_life
 	of(base)->lifecycle = *lifecycle;
 }
 
+void bpf_source_set_accounted(struct source *base)
+{
+	bpf_ring_set_accounted(&((struct bpf_source *)base)->ring);
+}
+
 size_t bpf_source_backlog(const struct source *base)
 {
 	const struct bpf_source *source = (const struct bpf_source *)base;

@@ -48,6 +48,9 @@ int bpf_source_open_calls(const struct source *source, uint64_t now, struct hook
  */
 uint32_t bpf_source_ring_id(const struct source *source);
 
+/* Notes in the ring, for who comes later, that the accounts are written. */
+void bpf_source_set_accounted(struct source *source);
+
 /* Bytes that wait in the ring: what a poller adapts its pace to. */
 size_t bpf_source_backlog(const struct source *source);
 
