@@ -156,8 +156,10 @@ static void shift_times(const struct scope_reader *reader, struct scope_record *
 	}
 }
 
-static int tell_gap(const struct drain *drain, enum scope_gap_reason reason, uint64_t count)
+/* From `claim` on. */
+static int tell_gap(const struct drain *drain, enum scope_gap_reason reason, uint64_t claim, uint64_t count)
 {
+	drain->reader->claim = claim;
 	return drain->events->gap(drain->events->context, drain->index, reason, count);
 }
 
@@ -167,7 +169,7 @@ static int deliver(struct drain *drain, uint64_t claim, struct scope_record *rec
 {
 	*taken = scope_validate_record(record);
 	if (!*taken)
-		return tell_gap(drain, SCOPE_GAP_WRITTEN_OFF, 1);
+		return tell_gap(drain, SCOPE_GAP_WRITTEN_OFF, claim, 1);
 	shift_times(drain->reader, record);
 	drain->reader->claim = claim;
 	drain->delivered++;
@@ -213,7 +215,7 @@ static int settle_holes(struct drain *drain, uint64_t cursor)
 		bool taken;
 
 		if (lapped(drain, claim, cursor)) {
-			result = tell_gap(drain, SCOPE_GAP_LAPPED, 1);
+			result = tell_gap(drain, SCOPE_GAP_LAPPED, claim, 1);
 			at->lost++;
 		} else if (published & 1 && copy_slot(drain, claim, &record)) {
 			result = deliver(drain, claim, &record, &taken);
@@ -231,10 +233,12 @@ static_assert(sizeof(((struct scope_position *)0)->hole) <= 64 * sizeof(uint64_t
 
 static int write_off_oldest(struct drain *drain)
 {
+	uint64_t claim = drain->ring->at.hole[0];
+
 	remove_hole(&drain->ring->at, 0);
 	drain->ring->at.written_off++;
 	save_all(drain->ring);
-	return tell_gap(drain, SCOPE_GAP_WRITTEN_OFF, 1);
+	return tell_gap(drain, SCOPE_GAP_WRITTEN_OFF, claim, 1);
 }
 
 /* The claim at `next` is not published yet: passed over, not waited for. */
@@ -255,12 +259,12 @@ static int skip_lap(struct drain *drain, uint64_t cursor)
 {
 	struct scope_position *at = &drain->ring->at;
 	uint64_t oldest = cursor - header_of(drain->reader)->slots_per_ring;
-	uint64_t count = oldest - at->next;
+	uint64_t claim = at->next, count = oldest - claim;
 
 	at->lost += count;
 	at->next = oldest;
 	save_all(drain->ring);
-	return tell_gap(drain, SCOPE_GAP_LAPPED, count);
+	return tell_gap(drain, SCOPE_GAP_LAPPED, claim, count);
 }
 
 /* The record at `next`, which has been copied. */

@@ -63,7 +63,8 @@ bool scope_reader_gone(struct scope_reader *reader);
 int scope_reader_write_off(struct scope_reader *reader, const struct scope_reader_events *events);
 
 /*
- * Within the record callback: the claim of that record in its ring. A reader that is killed between the
+ * Within the record callback: the claim of that record in its ring; within the gap callback, that of the first
+ * of those that are lost, which follow each other. A reader that is killed between the
  * callback's effect and its return leaves that one record to be delivered again, though perhaps after others
  * and by a reader after the next; who must be exact over that keeps (ring, claim) with its data, and passes
  * over what it has.

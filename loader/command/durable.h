@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An output that keeps nothing back. Purpose: a source that has put something out may forget it, as it is
- * written to the file. Owner: a drainer; one thread. What manual() takes is written with the next
- * durable_flush(), as a segment's reader can wait for that.
+ * written to the file. Owner: a drainer; one thread. What comes from a segment (manual(),
+ * and its losses) is written with the next durable_flush(), as its reader can wait for that.
  */
 #ifndef SCOPETRACE_COMMAND_DURABLE_H
 #define SCOPETRACE_COMMAND_DURABLE_H

@@ -34,6 +34,7 @@ struct gap {
 	uint64_t first_ns;
 	uint64_t last_ns;
 	uint64_t count;
+	uint64_t claim; /* of the first */
 	uint64_t drain; /* the latest drain that added to it */
 };
 
@@ -192,7 +193,8 @@ static int put_gap(struct shm_source *s, uint32_t ring, bool written_off)
 				  .count = gap->count,
 				  .pid = (uint32_t)s->pid,
 				  .place = written_off ? LOSS_WRITTEN_OFF : LOSS_SEGMENT_LAP,
-				  .index = (uint16_t)ring};
+				  .index = (uint16_t)ring,
+				  .claim = s->holds ? gap->claim + 1 : 0};
 
 	gap->count = 0;
 	s->gap_count--;
@@ -219,10 +221,19 @@ static int put_gaps(struct shm_source *s, bool all)
 static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, uint64_t count)
 {
 	struct shm_source *s = context;
-	struct gap *gap = &s->gaps[ring][reason == SCOPE_GAP_WRITTEN_OFF];
+	bool written_off = reason == SCOPE_GAP_WRITTEN_OFF;
+	struct gap *gap = &s->gaps[ring][written_off];
+	uint64_t claim = scope_reader_claim(s->reader);
+	int err = 0;
 
+	/* The next reader may tell the same again: which they are must be known then. */
+	if (s->holds && gap->count && claim != gap->claim + gap->count)
+		err = put_gap(s, ring, written_off);
+	if (err)
+		return err;
 	if (!gap->count) {
 		gap->first_ns = s->drained_ns;
+		gap->claim = claim;
 		s->gap_count++;
 	}
 	gap->last_ns = io_now_ns();

@@ -387,6 +387,13 @@ static size_t first_drop(const struct chunk_reader *reader, uint64_t offset)
 	return low;
 }
 
+/* Which of them are left is no longer told. */
+static void reduce_loss(struct loss_event *loss, uint64_t left)
+{
+	loss->count = left;
+	loss->claim = 0;
+}
+
 /* Closes the gaps where records are dropped; the payload lies in a buffer of the reader's. */
 static void drop_records(const struct chunk_reader *reader, struct chunk *chunk)
 {
@@ -399,8 +406,11 @@ static void drop_records(const struct chunk_reader *reader, struct chunk *chunk)
 	for (uint32_t i = 0; i < chunk->count; i++) {
 		if (drop < reader->drop_count && reader->drops[drop].offset == chunk->offset &&
 		    reader->drops[drop].record == i) {
-			drop++;
-			continue;
+			uint64_t left = reader->drops[drop++].left;
+
+			if (!left)
+				continue;
+			reduce_loss((struct loss_event *)(payload + (size_t)i * chunk->size), left);
 		}
 		memmove(payload + (size_t)kept++ * chunk->size, payload + (size_t)i * chunk->size,
 			chunk->size);

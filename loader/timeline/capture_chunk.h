@@ -51,9 +51,11 @@ void chunk_reader_trust(struct chunk_reader *reader);
 struct chunk_drop {
 	uint64_t offset;
 	uint32_t record;
+	uint64_t left; /* of a loss: so many of it stay; 0: the record goes */
 };
 
-/* The reader passes over these, sorted by offset and record; they stay the caller's. */
+/* The reader passes over these, or over a part of them, sorted by offset and record; they stay the caller's.
+ */
 void chunk_reader_drop(struct chunk_reader *reader, const struct chunk_drop *drops, size_t count);
 
 /*

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "timeline/lost_range.h"
 
 #define CANDIDATES_MAX (4u << 20) /* records that may be in an earlier file: 160 MiB of memory */
 
@@ -17,7 +18,7 @@ struct place {
 	uint64_t last_here;	  /* and with it */
 	uint64_t lowest, highest; /* of its candidates */
 };
-enum { PLACE_RING, PLACE_LOSS, PLACE_END, PLACE_FIRST_SEGMENT };
+enum { PLACE_RING, PLACE_LOSS, PLACE_END, PLACE_SEGMENT_END, PLACE_FIRST_SEGMENT };
 
 /* A record that an earlier file may have as well. */
 struct candidate {
@@ -39,6 +40,7 @@ struct capture_join {
 	uint64_t *accounts;	      /* of functions, by file */
 	struct candidate *candidates; /* while collecting; afterwards by place, number, file */
 	size_t candidate_count, candidate_capacity;
+	struct lost_ranges lost;
 	struct chunk_drop **drops; /* by file */
 	size_t *drop_counts;
 	uint64_t repeats;
@@ -84,6 +86,7 @@ static uint64_t ring_position(const struct ring_span *span, const struct hooked_
 struct origin {
 	uint32_t place;
 	uint64_t number;
+	uint64_t end; /* of losses whose claims are known: behind the last; `number` is the first */
 	bool known;
 };
 
@@ -107,6 +110,31 @@ static void set_origin_of_end(const struct capture_join *join, struct origin *or
 		*origin = (struct origin){.place = PLACE_END, .known = true};
 }
 
+/* By the claims if they are known, as another reader tells the same with other times, and with more. */
+static int origin_of_loss(struct capture_join *join, const struct loss_event *loss, struct origin *origin)
+{
+	uint32_t segment;
+
+	origin->known = true;
+	if (loss->claim && loss->count && loss->count < UINT64_MAX - loss->claim &&
+	    loss->index <= UINT8_MAX && hash_map_get(&join->segments, loss->pid, &segment) && segment) {
+		origin->number = loss->claim - 1;
+		origin->end = origin->number + loss->count;
+		return place_of_ring(join, segment, (uint8_t)loss->index, &origin->place);
+	}
+	origin->place = PLACE_LOSS;
+	origin->number = hash_bytes(loss, sizeof(*loss));
+	return 0;
+}
+
+/* A segment's account says all from the beginning on: the last file's holds. */
+static void origin_of_account(const struct segment_accounting *account, struct origin *origin)
+{
+	origin->place = PLACE_SEGMENT_END;
+	origin->number = (uint64_t)account->pid << 32 | account->segment;
+	origin->known = account->segment != 0;
+}
+
 /* Where record `i` of the chunk came from. 0 or -ENOMEM. */
 static int find_origin(struct capture_join *join, const struct chunk *chunk, uint32_t i,
 		       struct origin *origin)
@@ -126,9 +154,9 @@ static int find_origin(struct capture_join *join, const struct chunk *chunk, uin
 		set_origin_of_end(join, origin);
 		return 0;
 	case CHUNK_LOSS:
-		origin->place = PLACE_LOSS;
-		origin->number = hash_bytes(record, sizeof(struct loss_event));
-		origin->known = true;
+		return origin_of_loss(join, record, origin);
+	case CHUNK_SEGMENT_ACCOUNTING:
+		origin_of_account(record, origin);
 		return 0;
 	case CHUNK_MANUAL:
 		return origin_of_manual(join, record, origin);
@@ -158,7 +186,7 @@ static int visit_chunk(struct capture_join *join, uint32_t file, const struct ch
 	if (chunk->type == CHUNK_PROCESS)
 		return note_segments(join, chunk);
 	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL && chunk->type != CHUNK_LOSS &&
-	    chunk->type != CHUNK_FUNCTION_ACCOUNTING)
+	    chunk->type != CHUNK_FUNCTION_ACCOUNTING && chunk->type != CHUNK_SEGMENT_ACCOUNTING)
 		return 0;
 	for (uint32_t i = 0; i < chunk->count; i++) {
 		struct origin origin;
@@ -193,10 +221,18 @@ static int collect(struct capture_join *join, uint32_t file, const struct chunk 
 	struct place *place = &join->places[origin->place];
 	uint64_t number = origin->number;
 
+	if (origin->end)
+		return lost_ranges_add(&join->lost, &(struct lost_range){.first = number,
+									 .end = origin->end,
+									 .offset = chunk->offset,
+									 .record = record,
+									 .place = origin->place,
+									 .file = file});
 	if (number > place->last_here)
 		place->last_here = number;
 	join->accounts[file] += chunk->type == CHUNK_FUNCTION_ACCOUNTING;
-	if (origin->place != PLACE_END && (!file || (origin->place != PLACE_LOSS && number > place->last)))
+	if (origin->place != PLACE_END && origin->place != PLACE_SEGMENT_END &&
+	    (!file || (origin->place != PLACE_LOSS && number > place->last)))
 		return 0;
 	if (join->candidate_count == CANDIDATES_MAX) {
 		log_error("the captures %s and those before it have more than %u records in common: is one a "
@@ -268,7 +304,8 @@ static int match(struct capture_join *join, uint32_t file, const struct chunk *c
 	const struct place *place = &join->places[origin->place];
 
 	(void)chunk, (void)record;
-	if (origin->place == PLACE_END || origin->number < place->lowest || origin->number > place->highest)
+	if (origin->place == PLACE_END || origin->place == PLACE_SEGMENT_END || origin->end ||
+	    origin->number < place->lowest || origin->number > place->highest)
 		return 0;
 	for (size_t i = first_behind(join, origin, file); i < join->candidate_count; i++) {
 		struct candidate *candidate = &join->candidates[i];
@@ -291,6 +328,37 @@ static void match_end(struct capture_join *join)
 	for (size_t i = 0; i < join->candidate_count; i++)
 		if (join->candidates[i].place == PLACE_END)
 			join->candidates[i].repeated = join->candidates[i].file != chosen;
+	for (size_t i = 0; i + 1 < join->candidate_count; i++) {
+		const struct candidate *next = &join->candidates[i + 1];
+
+		if (next->place == PLACE_SEGMENT_END && join->candidates[i].place == PLACE_SEGMENT_END &&
+		    join->candidates[i].number == next->number)
+			join->candidates[i].repeated = true;
+	}
+}
+
+/* What a file has of that which another one lost. */
+static int find_written(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
+			const struct origin *origin)
+{
+	int err = 0;
+
+	(void)file, (void)record;
+	if (chunk->type == CHUNK_MANUAL)
+		err = lost_ranges_written(&join->lost, origin->place, origin->number, CANDIDATES_MAX);
+	if (err == -EFBIG)
+		log_error("the captures have more than %u manual events that others of them have lost",
+			  CANDIDATES_MAX);
+	return err;
+}
+
+static int match_losses(struct capture_join *join)
+{
+	int err = lost_ranges_sort(&join->lost);
+
+	for (uint32_t file = 0; file < join->file_count && !err && join->lost.count; file++)
+		err = visit_file(join, file, find_written);
+	return err ? err : lost_ranges_settle(&join->lost);
 }
 
 static int match_all(struct capture_join *join)
@@ -317,10 +385,30 @@ static int by_place_in_file(const void *a, const void *b)
 	return (x->record > y->record) - (x->record < y->record);
 }
 
+/* The losses of a file that others tell, in whole or in part. 0 or -ENOMEM. */
+static int reduce_losses(struct capture_join *join, size_t file, size_t *capacity)
+{
+	for (size_t i = 0; i < join->lost.count; i++) {
+		const struct lost_range *range = &join->lost.items[i];
+
+		if (range->file != file || range->left == range->end - range->first)
+			continue;
+		if (vec_grow(&join->drops[file], capacity, join->drop_counts[file]))
+			return -ENOMEM;
+		join->drops[file][join->drop_counts[file]++] =
+			(struct chunk_drop){range->offset, range->record, range->left};
+	}
+	return 0;
+}
+
 static int make_drops(struct capture_join *join)
 {
 	for (size_t file = 0; file < join->file_count; file++) {
 		size_t *count = &join->drop_counts[file], capacity = 0;
+		int err = reduce_losses(join, file, &capacity);
+
+		if (err)
+			return err;
 
 		for (size_t i = 0; i < join->candidate_count; i++) {
 			const struct candidate *candidate = &join->candidates[i];
@@ -330,7 +418,7 @@ static int make_drops(struct capture_join *join)
 			if (vec_grow(&join->drops[file], &capacity, *count))
 				return -ENOMEM;
 			join->drops[file][(*count)++] =
-				(struct chunk_drop){candidate->offset, candidate->record};
+				(struct chunk_drop){candidate->offset, candidate->record, 0};
 		}
 		if (*count)
 			qsort(join->drops[file], *count, sizeof(**join->drops), by_place_in_file);
@@ -383,6 +471,8 @@ static int build(struct capture_join *join)
 	if (!err)
 		err = match_all(join);
 	if (!err)
+		err = match_losses(join);
+	if (!err)
 		err = make_drops(join);
 	if (err == -ENOMEM)
 		log_error("out of memory while comparing %zu captures", join->file_count);
@@ -420,6 +510,7 @@ void capture_join_destroy(struct capture_join *join)
 		return;
 	for (size_t i = 0; i < join->file_count && join->drops; i++)
 		free(join->drops[i]);
+	lost_ranges_clear(&join->lost);
 	free(join->drops);
 	free(join->drop_counts);
 	free(join->accounts);

@@ -3,9 +3,11 @@
  * Several files of one capture, as its drainers left them. Purpose: a drainer that was killed has written
  * records that the next one reads again; each is told once. Owner: who reads the files. Invariant: two
  * records are one only if they came from the same place: the same end in the same kernel's ring, the same
- * claim in the same ring of the same segment; losses, if they are the same in all they say. What a capture of
- * a ring ends with (scopes of no place in the ring, accounts of functions) is that of one file. Other records
- * (strings, functions, processes, threads, anchors) say again what is so, and are left to their reader.
+ * claim in the same ring of the same segment. Of losses of known claims those stay that no file has an event
+ * of, each once; others are one if they are the same in all they say. What a capture of a ring ends with
+ * (scopes of no place in the ring, accounts of functions) is that of one file, the account of a segment that
+ * of the last file with one. Other records (strings, functions, processes, threads, anchors) say again what
+ * is so, and are left to their reader.
  *
  * Memory grows with what the files may have in common, not with the files.
  */

@@ -130,8 +130,10 @@ struct loss_event {
 	uint32_t pid;	/* 0: unknown, any of the traced */
 	uint16_t place; /* enum loss_place */
 	uint16_t index;
+	/* since version 1.1 of the file */
+	uint64_t claim; /* of a segment: that of the first, plus 1, if they follow each other; 0: unknown */
 };
-static_assert(sizeof(struct loss_event) == 32, "on disk");
+static_assert(sizeof(struct loss_event) == 40, "on disk");
 
 /* Of manual events, of the ring `index` of process `pid`; else of hooked scopes. */
 static inline int loss_is_manual(const struct loss_event *loss)
@@ -228,7 +230,10 @@ struct segment_accounting {
 	uint64_t written_off;
 	uint64_t holes;
 	uint32_t pid;
-	uint32_t reserved;
+	/* As it is declared with the process, if these are the numbers of several files, from the capture's
+	 * beginning on: what one of them had written and the next one lost stands in both. 0: of this file
+	 * alone. */
+	uint32_t segment;
 	/* since version 1.1 of the file */
 	uint64_t handoff_lost; /* events that were read, but not written as the file took too long */
 	uint64_t expired;      /* that a flight recorder let go of, as they were too old */

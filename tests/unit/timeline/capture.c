@@ -37,7 +37,7 @@ TestSuite(capture, .init = begin, .fini = end);
 /* A capture with something of everything. */
 static void make_all_kinds(void)
 {
-	struct loss_event loss = {10, 20, 3, PID, LOSS_KERNEL_RING, 1};
+	struct loss_event loss = {10, 20, 3, PID, LOSS_KERNEL_RING, 1, 0};
 	struct segment_accounting segment = {.cursor = 10,
 					     .delivered = 7,
 					     .events = 3,

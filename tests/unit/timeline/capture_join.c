@@ -298,7 +298,7 @@ Test(capture_join, losses)
 
 		for (uint64_t i = 0; i < 10; i++) {
 			struct loss_event loss = {i + 5 * (uint64_t)file, 20, i + 5 * (uint64_t)file, 0,
-						  LOSS_KERNEL_RING,	  1};
+						  LOSS_KERNEL_RING,	  1, 0};
 
 			cr_assert(!output->loss(output, &loss));
 		}
@@ -306,6 +306,85 @@ Test(capture_join, losses)
 	}
 	cr_assert_eq(tell_all(2, CHUNK_LOSS, number_of_loss, told, 15), 5);
 	each_once(told, 15);
+}
+
+static void put_lap(struct capture_writer *writer, uint8_t ring, uint64_t first, uint64_t end, uint64_t time,
+		    uint16_t place)
+{
+	struct event_output *output = capture_writer_output(writer);
+	struct loss_event loss = {time, time + 1, end - first, PID, place, ring, first + 1};
+
+	cr_assert(!output->loss(output, &loss));
+}
+
+/* How many events the files have lost together, in how many records. */
+static uint64_t sum_losses(size_t file_count, size_t *records)
+{
+	struct chunk_file *files[FILES];
+	struct capture_join *join;
+	struct chunk chunk;
+	uint64_t sum = 0;
+
+	*records = 0;
+	for (size_t i = 0; i < file_count; i++)
+		cr_assert(files[i] = chunk_file_open(paths[i]));
+	join = capture_join_create(files, file_count);
+	cr_assert(join, "%s", said(&maker));
+	for (size_t i = 0; i < file_count; i++) {
+		struct chunk_reader *reader = chunk_reader_create(files[i]);
+
+		capture_join_apply(join, i, reader);
+		while (chunk_reader_next(reader, &chunk) > 0) {
+			for (uint32_t j = 0; j < chunk.count && chunk.type == CHUNK_LOSS; j++, ++*records)
+				sum += number_of_loss(chunk.payload + (size_t)j * chunk.size);
+		}
+		chunk_reader_destroy(reader);
+	}
+	for (size_t i = 0; i < file_count; i++)
+		chunk_file_close(files[i]);
+	capture_join_destroy(join);
+	return sum;
+}
+
+/*
+ * Claims of a ring of 10 slots. Each reader was killed when it had written more than it had committed, and the
+ * next one loses that again: the same lap with other times, and with what was overwritten since.
+ */
+Test(capture_join, losses_of_known_claims)
+{
+	struct capture_writer *writers[3];
+	static unsigned told[400];
+	size_t records;
+
+	for (int file = 0; file < 3; file++)
+		writers[file] = begin_file(file, &of_ring);
+	for (uint64_t claim = 0; claim < 10; claim++)
+		put_event(writers[0], 0, claim);
+	put_lap(writers[0], 0, 10, 20, 100, LOSS_SEGMENT_LAP);
+	put_lap(writers[0], 1, 10, 20, 100, LOSS_SEGMENT_LAP); /* another ring: nobody tells it again */
+	put_lap(writers[0], 0, 22, 23, 101, LOSS_WRITTEN_OFF); /* which was published after all */
+	for (uint64_t claim = 20; claim < 30; claim++)
+		if (claim != 22)
+			put_event(writers[0], 0, claim);
+	/* From 5 on; 20 to 29 are in the first file, 22 in the third. */
+	put_lap(writers[1], 0, 5, 40, 200, LOSS_SEGMENT_LAP);
+	put_event(writers[1], 0, 40);
+	put_lap(writers[1], 0, 41, 60, 210, LOSS_SEGMENT_LAP);
+	/* From 5 on as well: nothing of the second was committed. */
+	put_lap(writers[2], 0, 5, 22, 300, LOSS_SEGMENT_LAP);
+	put_event(writers[2], 0, 22);
+	put_lap(writers[2], 0, 23, 70, 300, LOSS_SEGMENT_LAP);
+	for (uint64_t claim = 70; claim < 80; claim++)
+		put_event(writers[2], 0, claim);
+	for (int file = 0; file < 3; file++)
+		cr_assert(!capture_writer_finish(writers[file], 0, 1, 0));
+	/* Ring 0: 80 claims, of which 0 to 9, 20 to 29, 40 and 70 to 79 are there. */
+	cr_assert_eq(sum_losses(3, &records), 80 - 31 + 10);
+	cr_assert_eq(records, 3);
+	tell_all(3, CHUNK_MANUAL, number_of_event, told, 400);
+	cr_assert_str_empty(said(&maker));
+	/* Told twice and in the same words but for the times. */
+	cr_assert_eq(sum_losses(2, &records), 60 - 20 - 1 + 1 + 10);
 }
 
 /* A file that was cut short holds what it holds. */

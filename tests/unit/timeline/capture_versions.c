@@ -30,7 +30,7 @@ TestSuite(capture_versions, .init = begin, .fini = end);
 
 static void make_capture(void)
 {
-	struct loss_event loss = {10, 20, 3, PID, LOSS_KERNEL_RING, 1};
+	struct loss_event loss = {10, 20, 3, PID, LOSS_KERNEL_RING, 1, 0};
 	struct segment_accounting segment = {.cursor = 2, .delivered = 2, .events = 2, .pid = PID};
 	uint32_t outer, inner;
 

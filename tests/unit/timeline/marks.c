@@ -140,7 +140,7 @@ Test(marks, arguments_after_a_scope_that_never_stopped)
  */
 Test(marks, arguments_after_a_scope_that_was_cut_at_a_loss)
 {
-	struct loss_event loss = {40, 50, 9, PID, LOSS_SEGMENT_LAP, TID & 15};
+	struct loss_event loss = {40, 50, 9, PID, LOSS_SEGMENT_LAP, TID & 15, 0};
 
 	make_start(&maker, PID, TID, 10, 1, "cut");
 	mark(TID, MANUAL_ARGUMENT, 11, 1, "a");

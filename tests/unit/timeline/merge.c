@@ -474,7 +474,7 @@ Test(merge, scopes_open_during_a_loss_are_flagged)
 
 Test(merge, losses_of_another_process_flag_nothing)
 {
-	struct loss_event loss = {25, 25, 9, PID - 1, LOSS_SEGMENT_LAP, TID & 15};
+	struct loss_event loss = {25, 25, 9, PID - 1, LOSS_SEGMENT_LAP, TID & 15, 0};
 
 	start(20, 1, "m");
 	stop(30, 1);
@@ -485,7 +485,7 @@ Test(merge, losses_of_another_process_flag_nothing)
 /* A short loss within a long one, and one that follows it: the long one still holds. */
 Test(merge, losses_that_overlap)
 {
-	struct loss_event loss = {20, 100, 9, PID, LOSS_SEGMENT_LAP, TID & 15};
+	struct loss_event loss = {20, 100, 9, PID, LOSS_SEGMENT_LAP, TID & 15, 0};
 
 	start(10, 1, "before");
 	stop(15, 1);
@@ -496,9 +496,9 @@ Test(merge, losses_that_overlap)
 	stop(130, 4);
 	start(300, 5, "after all");
 	cr_assert(!maker.output->loss(maker.output, &loss));
-	loss = (struct loss_event){30, 40, 1, PID, LOSS_WRITTEN_OFF, TID & 15};
+	loss = (struct loss_event){30, 40, 1, PID, LOSS_WRITTEN_OFF, TID & 15, 0};
 	cr_assert(!maker.output->loss(maker.output, &loss));
-	loss = (struct loss_event){200, 210, 1, PID, LOSS_WRITTEN_OFF, TID & 15};
+	loss = (struct loss_event){200, 210, 1, PID, LOSS_WRITTEN_OFF, TID & 15, 0};
 	cr_assert(!maker.output->loss(maker.output, &loss));
 	timeline_close(expect("before 10-15\n"
 			      "during 60-70 lost\n"
