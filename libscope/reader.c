@@ -28,6 +28,7 @@ struct ring {
 	const struct scope_ring *ring;	   /* theirs, read-only */
 	struct scope_ring_position *saved; /* for the next reader; never read back */
 	struct scope_position at;
+	struct scope_account account;
 	uint64_t current; /* which copy of `saved` holds */
 	bool held;	  /* what is taken is not saved before scope_reader_commit */
 	bool behind;	  /* `saved` is */
@@ -45,6 +46,7 @@ struct scope_reader {
 	uint64_t claim;
 	uint64_t next_scan_ns;
 	uint64_t epoch; /* ours, in the lowest bits of capture_until */
+	bool counts;	/* into the accounts */
 	bool resumes;
 	bool gone;
 	struct ring ring[SCOPE_RINGS_MAX];
@@ -90,6 +92,7 @@ static void save_all(struct ring *ring)
 	copy->written_off = ring->at.written_off;
 	copy->hole_count = ring->at.hole_count;
 	memcpy(copy->hole, ring->at.hole, ring->at.hole_count * sizeof(copy->hole[0]));
+	ring->saved->account[!ring->current] = ring->account;
 	ring->current = !ring->current;
 	/* Release: whoever sees this copy named sees it whole. Pairs with the acquire in load_position. */
 	__atomic_store_n(&ring->saved->current, ring->current, __ATOMIC_RELEASE);
@@ -110,6 +113,7 @@ static bool load_position(struct ring *ring)
 	if (ring->current > 1)
 		return false;
 	ring->at = ring->saved->position[ring->current];
+	ring->account = ring->saved->account[ring->current];
 	return scope_validate_position(&ring->at,
 				       __atomic_load_n(&ring->ring->write_cursor, __ATOMIC_RELAXED));
 }
@@ -160,6 +164,8 @@ static void shift_times(const struct scope_reader *reader, struct scope_record *
 static int tell_gap(const struct drain *drain, enum scope_gap_reason reason, uint64_t claim, uint64_t count)
 {
 	drain->reader->claim = claim;
+	if (drain->reader->counts)
+		drain->ring->account.lost += count;
 	return drain->events->gap(drain->events->context, drain->index, reason, count);
 }
 
@@ -172,6 +178,10 @@ static int deliver(struct drain *drain, uint64_t claim, struct scope_record *rec
 		return tell_gap(drain, SCOPE_GAP_WRITTEN_OFF, claim, 1);
 	shift_times(drain->reader, record);
 	drain->reader->claim = claim;
+	if (drain->reader->counts && record->kind == SCOPE_KIND_CONTINUATION)
+		drain->ring->account.continuations++;
+	else if (drain->reader->counts)
+		drain->ring->account.events++;
 	drain->delivered++;
 	return drain->events->record(drain->events->context, drain->index, record);
 }
@@ -349,6 +359,42 @@ void scope_reader_hold(struct scope_reader *reader)
 {
 	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++)
 		reader->ring[i].held = true;
+}
+
+/* Read is what was committed alone: between the accounts' beginning and its name nothing is. */
+void scope_reader_account(struct scope_reader *reader, uint64_t capture)
+{
+	reader->counts = true;
+	if (reader->control->account_of == capture)
+		return;
+	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++) {
+		struct ring *ring = &reader->ring[i];
+
+		memset(&ring->account, 0, sizeof(ring->account));
+		memset(ring->saved->account, 0, sizeof(ring->saved->account));
+		ring->saved->written_off_before = ring->at.written_off;
+	}
+	reader->control->account_of = capture;
+}
+
+struct scope_reader_account scope_reader_accounted(const struct scope_reader *reader)
+{
+	struct scope_reader_account sum = {0};
+
+	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++) {
+		const struct ring *ring = &reader->ring[i];
+		uint64_t written_off = ring->at.written_off - ring->saved->written_off_before;
+
+		/* Other readers may have written off as well. */
+		if (written_off > ring->account.lost)
+			written_off = ring->account.lost;
+		sum.events += ring->account.events;
+		sum.continuations += ring->account.continuations;
+		sum.lost += ring->account.lost - written_off;
+		sum.written_off += written_off;
+		sum.holes += ring->at.hole_count;
+	}
+	return sum;
 }
 
 void scope_reader_commit(struct scope_reader *reader)

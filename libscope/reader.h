@@ -63,11 +63,11 @@ bool scope_reader_gone(struct scope_reader *reader);
 int scope_reader_write_off(struct scope_reader *reader, const struct scope_reader_events *events);
 
 /*
- * Within the record callback: the claim of that record in its ring; within the gap callback, that of the first
- * of those that are lost, which follow each other. A reader that is killed between the
- * callback's effect and its return leaves that one record to be delivered again, though perhaps after others
- * and by a reader after the next; who must be exact over that keeps (ring, claim) with its data, and passes
- * over what it has.
+ * Within the record callback: the claim of that record in its ring; within the gap callback, that of the
+ * first of those that are lost, which follow each other. A reader that is killed between the callback's
+ * effect and its return leaves that one record to be delivered again, though perhaps after others and by a
+ * reader after the next; who must be exact over that keeps (ring, claim) with its data, and passes over what
+ * it has.
  */
 uint64_t scope_reader_claim(const struct scope_reader *reader);
 
@@ -77,6 +77,23 @@ uint64_t scope_reader_claim(const struct scope_reader *reader);
  */
 void scope_reader_hold(struct scope_reader *reader);
 void scope_reader_commit(struct scope_reader *reader);
+
+/*
+ * Counts what is delivered and lost from here on, or from where a reader of the same capture (a number of the
+ * caller's, not 0) has begun to: over all those who hold, and are killed. Together with scope_reader_hold,
+ * before the first drain.
+ */
+void scope_reader_account(struct scope_reader *reader, uint64_t capture);
+
+/* These and the holes are all that was claimed since. */
+struct scope_reader_account {
+	uint64_t events;
+	uint64_t continuations;
+	uint64_t lost;
+	uint64_t written_off;
+	uint64_t holes;
+};
+struct scope_reader_account scope_reader_accounted(const struct scope_reader *reader);
 
 struct scope_reader_counts {
 	uint64_t

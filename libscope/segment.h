@@ -151,11 +151,19 @@ struct scope_position {
 };
 static_assert(sizeof(struct scope_position) == 544, "shared memory");
 
+/* What became of the claims of a ring since a capture of several readers began: see `account_of`. */
+struct scope_account {
+	uint64_t events;	/* delivered, but for */
+	uint64_t continuations; /* of names */
+	uint64_t lost;		/* written off or lapped */
+};
+
 /* Two copies: a change of more than `next` is written to the copy not in use, and `current` then names that
  * one. */
 struct scope_ring_position {
-	uint64_t current; /* 0 or 1 */
-	uint64_t reserved0[7];
+	uint64_t current;	     /* 0 or 1 */
+	uint64_t written_off_before; /* of position.written_off: before the account began */
+	struct scope_account account[2];
 	struct scope_position position[2];
 };
 static_assert(sizeof(struct scope_ring_position) == 1152, "shared memory");
@@ -168,7 +176,8 @@ static_assert(sizeof(struct scope_ring_position) == 1152, "shared memory");
 struct scope_control {
 	_Alignas(64) uint64_t capture_until; /* ticks of the segment's clock; 0: off */
 	uint64_t reader_epoch; /* of the present or the last reader: 1 to SCOPE_EPOCH_MASK, in turn */
-	uint8_t reserved0[48];
+	uint64_t account_of; /* a number of the readers' own: which capture the accounts are of; 0: of none */
+	uint8_t reserved0[40];
 };
 #define SCOPE_EPOCH_MASK   255u
 #define SCOPE_EPOCH_CLOSED 256u /* in reader_epoch: that reader is done, it did not die */

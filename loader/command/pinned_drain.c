@@ -89,7 +89,7 @@ static int add_process(struct draining *d, pid_t pid)
 		return -ENOMEM;
 	}
 	d->processes[d->count++] = process;
-	return pinned_process_open(process, pid, d->writer);
+	return pinned_process_open(process, pid, d->pinned->capture.start_ns, d->writer);
 }
 
 /* The latest of this id. */
@@ -293,6 +293,8 @@ static int finish(struct draining *d)
 		end_removed(d);
 	for (size_t i = 0; i < d->count && !err; i++)
 		err = pinned_process_end(d->processes[i], &d->durable.forward.output, leave);
+	for (size_t i = 0; i < d->count && !err && d->over; i++)
+		err = pinned_process_account(d->processes[i], d->writer);
 	if (!err && d->over)
 		err = write_accounts(d);
 	else if (!err && d->calls->ops->drain(d->calls, &d->durable.forward.output) < 0)

@@ -40,11 +40,11 @@ static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_w
 }
 
 /* Names can be read by anybody; for its manual scopes the process must be ours to look at. */
-int pinned_process_open(struct pinned_process *p, pid_t pid, struct capture_writer *writer)
+int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture, struct capture_writer *writer)
 {
 	char path[64];
 
-	*p = (struct pinned_process){.pid = pid, .process = {.pidfd = -1}};
+	*p = (struct pinned_process){.pid = pid, .capture = capture, .process = {.pidfd = -1}};
 	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	snprintf(path, sizeof(path), "/proc/%d/map_files", pid);
 	if (access(path, R_OK | X_OK) == 0)
@@ -146,7 +146,7 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 			log_info("the manual scopes of process %d are captured from here on", p->pid);
 		p->said = 0;
 		p->watched_until_ns = 0;
-		shm_source_hold(p->segment);
+		shm_source_hold(p->segment, p->capture);
 		return declare(p, 0, writer);
 	}
 	if (error != ENOENT && error != EAGAIN && error != ESRCH)
@@ -156,11 +156,23 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 	return 0;
 }
 
+int pinned_process_account(const struct pinned_process *p, struct capture_writer *writer)
+{
+	struct segment_accounting terms;
+
+	if (!p->segment)
+		return 0;
+	terms = shm_source_accounting(p->segment);
+	return capture_writer_segment_accounting(writer, &terms);
+}
+
 /* Nobody writes to it any more, and nobody can open it after us. */
 static int close_segment(struct pinned_process *p, struct event_output *output, struct capture_writer *writer)
 {
 	int err = p->segment->ops->finish(p->segment, output);
 
+	if (!err)
+		err = pinned_process_account(p, writer);
 	if (!err)
 		err = capture_writer_flush(writer);
 	if (err)

@@ -17,8 +17,9 @@
 
 struct pinned_process {
 	pid_t pid;
-	int pidfd;   /* -1: it had ended */
-	bool opened; /* `process` is */
+	uint64_t capture; /* a number that its segments' accounts go by */
+	int pidfd;	  /* -1: it had ended */
+	bool opened;	  /* `process` is */
 	struct process process;
 	struct source *segment; /* its manual scopes; NULL: none (yet) */
 	bool over;		/* the segment's capture is off, and it is read to its end */
@@ -32,7 +33,8 @@ struct pinned_process {
 };
 
 /* Looks at the process and declares it in the file. Its address must stay. 0 or -errno of the file. */
-int pinned_process_open(struct pinned_process *process, pid_t pid, struct capture_writer *writer);
+int pinned_process_open(struct pinned_process *process, pid_t pid, uint64_t capture,
+			struct capture_writer *writer);
 
 bool pinned_process_ended(const struct pinned_process *process);
 
@@ -50,6 +52,9 @@ int pinned_process_follow(struct pinned_process *process, bool watched, struct e
 
 /* Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output. */
 int pinned_process_end(struct pinned_process *process, struct event_output *output, bool leave);
+
+/* After that, if the capture is over: what became of the segment's events since it began. 0 or -errno. */
+int pinned_process_account(const struct pinned_process *process, struct capture_writer *writer);
 
 /* Frees; a segment that is still open is left as if we had died. */
 void pinned_process_close(struct pinned_process *process);

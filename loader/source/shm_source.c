@@ -507,10 +507,11 @@ void shm_source_renew(struct source *source)
 	s->renewed_ns = now;
 }
 
-void shm_source_hold(struct source *source)
+void shm_source_hold(struct source *source, uint64_t capture)
 {
 	of(source)->holds = true;
 	scope_reader_hold(of(source)->reader);
+	scope_reader_account(of(source)->reader, capture);
 }
 
 /* The position is behind an event whose name is not whole yet, so it waits; but not for a stopped writer. */
@@ -551,7 +552,23 @@ uint32_t shm_source_slots(const struct source *source)
 	return scope_reader_slots(of(source)->reader);
 }
 
-struct segment_accounting shm_source_accounting(const struct source *source)
+static struct segment_accounting account_of_all(const struct source *source)
+{
+	struct scope_reader_account sum = scope_reader_accounted(of(source)->reader);
+	uint64_t delivered = sum.events + sum.continuations;
+
+	return (struct segment_accounting){.cursor = delivered + sum.lost + sum.written_off + sum.holes,
+					   .delivered = delivered,
+					   .events = sum.events,
+					   .continuations = sum.continuations,
+					   .lost = sum.lost,
+					   .written_off = sum.written_off,
+					   .holes = sum.holes,
+					   .pid = (uint32_t)of(source)->pid,
+					   .segment = shm_source_segment(source)};
+}
+
+static struct segment_accounting account_of_one(const struct source *source)
 {
 	const struct scope_reader_counts *before = &of(source)->before;
 	struct scope_reader_counts counts = scope_reader_counts(of(source)->reader);
@@ -566,4 +583,11 @@ struct segment_accounting shm_source_accounting(const struct source *source)
 					   .written_off = counts.written_off - before->written_off,
 					   .holes = counts.holes,
 					   .pid = (uint32_t)of(source)->pid};
+}
+
+struct segment_accounting shm_source_accounting(const struct source *source)
+{
+	if (of(source)->holds)
+		return account_of_all(source);
+	return account_of_one(source);
 }

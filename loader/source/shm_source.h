@@ -34,10 +34,10 @@ void shm_source_stop(struct source *source);
 
 /*
  * From now on what is drained counts as taken only with shm_source_commit, which is for when it is safe: a
- * later reader goes on from there. Before the first drain. shm_source_leave, in place of destroy, leaves the
- * capture on for the next reader.
+ * later reader goes on from there, and counts on from there if it is of the same capture (any number but 0).
+ * Before the first drain. shm_source_leave, in place of destroy, leaves the capture on for the next reader.
  */
-void shm_source_hold(struct source *source);
+void shm_source_hold(struct source *source, uint64_t capture);
 void shm_source_commit(struct source *source);
 void shm_source_leave(struct source *source);
 
@@ -53,7 +53,7 @@ uint32_t shm_source_segment(const struct source *source);
 /* How many events each of its rings holds. */
 uint32_t shm_source_slots(const struct source *source);
 
-/* What its reader counted so far. */
+/* What its reader counted so far; with shm_source_hold, what all readers of the capture did. */
 struct segment_accounting shm_source_accounting(const struct source *source);
 
 #endif

@@ -80,6 +80,31 @@ void accounting_add_segment(struct accounting_total *total, const struct segment
 	      s->events + s->continuations + s->handoff_lost + s->expired);
 }
 
+/* Found by a later reader in one place or the other. */
+static void move_found(struct segment_accounting *counts, uint64_t found)
+{
+	uint64_t lapped = found < counts->lost ? found : counts->lost;
+
+	counts->events += found;
+	counts->delivered += found;
+	counts->lost -= lapped;
+	counts->written_off -= found - lapped;
+}
+
+void accounting_add_shared_segment(struct accounting_total *total, const struct segment_accounting *counts,
+				   uint64_t events, uint64_t lost)
+{
+	struct segment_accounting sum = *counts;
+	uint64_t all = counts->lost + counts->written_off;
+
+	if (events > counts->events && events - counts->events <= all)
+		move_found(&sum, events - counts->events);
+	judge(total, "segment", "events", sum.events, "its manual events in the files", events);
+	judge(total, "segment", "lost + written_off", sum.lost + sum.written_off, "its losses in the files",
+	      lost);
+	accounting_add_segment(total, &sum);
+}
+
 void accounting_judge_events(struct accounting_total *total, uint64_t in_file)
 {
 	judge(total, "segments", "events", total->segment_events, "manual events in the file", in_file);

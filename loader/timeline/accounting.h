@@ -21,6 +21,13 @@ void accounting_add_function(struct accounting_total *total, const struct functi
 /* Adds one segment's counts and judges its identities (event.h). */
 void accounting_add_segment(struct accounting_total *total, const struct segment_accounting *counts);
 
+/*
+ * The same of a segment that several readers have read, of which `events` and `lost` are in their files
+ * together: what one had written and the next one lost is a loss by the account, and in truth an event.
+ */
+void accounting_add_shared_segment(struct accounting_total *total, const struct segment_accounting *counts,
+				   uint64_t events, uint64_t lost);
+
 /* When all segments are added: judges that the file holds as many manual events as they say were put in it.
  */
 void accounting_judge_events(struct accounting_total *total, uint64_t in_file);

@@ -97,6 +97,35 @@ static int redeclare(struct reader *reader, uint32_t index, const struct process
 	return changed ? note_change(reader, index) : 0;
 }
 
+/* A segment is known by its process's pid and what the process is declared with. */
+static int note_segment(struct capture *capture, const struct process_info *process)
+{
+	uint64_t key = (uint64_t)process->pid << 32 | process->segment;
+	uint32_t i;
+
+	capture->tally_pid = 0;
+	if (hash_map_get(&capture->tally_by_segment, key, &i))
+		return hash_map_put(&capture->tally_index, process->pid, i);
+	i = (uint32_t)capture->tally_count;
+	if (vec_grow(&capture->tallies, &capture->tally_capacity, capture->tally_count) ||
+	    hash_map_put(&capture->tally_by_segment, key, i))
+		return -ENOMEM;
+	capture->tallies[capture->tally_count++] =
+		(struct segment_tally){.pid = process->pid, .segment = process->segment};
+	return hash_map_put(&capture->tally_index, process->pid, i);
+}
+
+/* NULL: its process was not declared. */
+static struct segment_tally *tally_of(struct capture *capture, uint32_t pid)
+{
+	if (pid != capture->tally_pid) {
+		if (!hash_map_get(&capture->tally_index, pid, &capture->tally_latest))
+			return NULL;
+		capture->tally_pid = pid;
+	}
+	return &capture->tallies[capture->tally_latest];
+}
+
 static int take_process(struct reader *reader, const void *record)
 {
 	const struct process_info *process = record;
@@ -110,6 +139,8 @@ static int take_process(struct reader *reader, const void *record)
 		return damaged(reader, "a process with an unknown clock");
 	if (process->start_ns > TIME_MAX || process->time_ns > TIME_MAX)
 		return damaged(reader, "a process at an impossible time");
+	if (note_segment(reader->capture, process))
+		return -ENOMEM;
 	if (hash_map_get(index, process->pid, &i) && timeline->processes[i].start_ns == process->start_ns)
 		return redeclare(reader, i, process);
 	if (vec_grow(&timeline->processes, &reader->capture->process_capacity, timeline->process_count) ||
@@ -179,8 +210,11 @@ static int take_hooked(struct reader *reader, const void *record)
 static int take_manual(struct reader *reader, const void *record)
 {
 	const char *wrong;
+	struct segment_tally *tally = tally_of(reader->capture, ((const struct manual_event *)record)->pid);
 	int err = capture_take_manual(reader->capture, record, reader->minor, &wrong);
 
+	if (tally)
+		tally->events++;
 	return err == -EBADMSG ? damaged(reader, wrong) : err;
 }
 
@@ -188,7 +222,10 @@ static int take_loss(struct reader *reader, const void *record)
 {
 	const struct loss_event *loss = record;
 	struct timeline *timeline = reader->timeline;
+	struct segment_tally *tally = tally_of(reader->capture, loss->pid);
 
+	if (tally && (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF))
+		tally->lost += loss->count;
 	if (loss->place < LOSS_KERNEL_RING || loss->place > LOSS_HANDOFF)
 		return reader->minor > CAPTURE_MINOR ? 0 : damaged(reader, "a loss at an unknown place");
 	if (vec_grow(&timeline->losses, &reader->capture->loss_capacity, timeline->loss_count))
@@ -506,6 +543,9 @@ void capture_clear(struct capture *capture)
 	hash_map_clear(&capture->clock_index);
 	free(capture->anchors);
 	free(capture->segments);
+	free(capture->tallies);
+	hash_map_clear(&capture->tally_index);
+	hash_map_clear(&capture->tally_by_segment);
 	free(capture->regions);
 	free(capture->carried);
 	free(capture->halves);

@@ -165,6 +165,14 @@ struct lane_source {
 	size_t lane;		   /* index into timeline.lanes; SIZE_MAX: nothing of it is shown */
 };
 
+/* What the file holds of a segment, to compare with its account. */
+struct segment_tally {
+	uint32_t pid;
+	uint32_t segment;
+	uint64_t events;
+	uint64_t lost; /* also those written off */
+};
+
 struct capture {
 	struct timeline *timeline; /* names, processes, functions, losses and the header go straight here */
 	struct chunk_file *file;
@@ -181,6 +189,12 @@ struct capture {
 	struct clock_line clocks[CLOCKS];
 	struct segment_accounting *segments;
 	size_t segment_count, segment_capacity;
+	struct segment_tally *tallies; /* of segments that are told apart */
+	size_t tally_count, tally_capacity;
+	struct hash_map tally_by_segment; /* pid << 32 | segment -> index into tallies */
+	struct hash_map tally_index;	  /* pid -> that of its present segment, index into tallies */
+	uint32_t tally_pid;		  /* of the latest event, and what the index says of it */
+	uint32_t tally_latest;
 	uint64_t records[CHUNK_FOOTER]; /* by chunk type, as in the footer */
 	struct region *regions;
 	size_t region_count, region_capacity;

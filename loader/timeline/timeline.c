@@ -376,6 +376,42 @@ static void count_function(struct accounting_total *total, const struct function
 	total->sum.instants += entry->in_file.instants;
 }
 
+static const struct segment_tally *find_tally(const struct capture *capture,
+					      const struct segment_accounting *counts)
+{
+	static const struct segment_tally none;
+
+	uint32_t i;
+
+	if (hash_map_get(&capture->tally_by_segment, (uint64_t)counts->pid << 32 | counts->segment, &i))
+		return &capture->tallies[i];
+	return &none;
+}
+
+/*
+ * True if there is nothing to judge of all together: no segments, or such as several readers have read, one
+ * of which may have no account, as nobody drained when its process ended. Of a capture that goes on one file
+ * does not hold what the accounts of the others' segments tell.
+ */
+static bool add_segments(const struct capture *capture, struct accounting_total *total)
+{
+	bool shared = !capture->segment_count;
+
+	for (size_t i = 0; i < capture->segment_count; i++) {
+		const struct segment_accounting *counts = &capture->segments[i];
+		const struct segment_tally *tally;
+
+		shared |= counts->segment != 0;
+		if (!counts->segment) {
+			accounting_add_segment(total, counts);
+		} else if (!total->open) {
+			tally = find_tally(capture, counts);
+			accounting_add_shared_segment(total, counts, tally->events, tally->lost);
+		}
+	}
+	return shared;
+}
+
 /* What holds for each function holds for their sum, as the identities are sums themselves. */
 static void judge(struct capture *capture)
 {
@@ -402,9 +438,7 @@ static void judge(struct capture *capture)
 					(int)name_cut(name, 80), name);
 		accounting_add_function(total, &entry->accounting, entry->in_file, name);
 	}
-	for (size_t i = 0; i < capture->segment_count; i++)
-		accounting_add_segment(total, &capture->segments[i]);
-	if (capture->segment_count)
+	if (!add_segments(capture, total))
 		accounting_judge_events(total, capture->records[CHUNK_MANUAL]);
 }
 

@@ -33,7 +33,9 @@ rm -f "$T/second.scope"
 say "== killed, and started again"
 send program go
 killed=0
-while kill -0 "$traced" 2>/dev/null && [ $killed -lt "$kills" ]; do
+# What a program has written and nobody has read ends with it: the last drainer comes before that, on a busy machine too.
+until_s=$((SECONDS + outer / 555 * 2 / 3))
+while [ $SECONDS -lt $until_s ] && [ $killed -lt "$kills" ]; do
 	sleep "0.$(printf '%03d' $((RANDOM % 1000)))"
 	kill -KILL "${pid[drainer$killed]}"
 	wait "${pid[drainer$killed]}" 2>/dev/null
@@ -50,7 +52,7 @@ done
 # A program that has ended counts as there until it is waited for: what it wrote tells.
 wait_line program '^truth (.*)$' 300
 printf '%s\n' "${BASH_REMATCH[1]}" >"$T/truth.json"
-[ $killed -ge $((kills / 2)) ] || fail "only $killed kills"
+[ $killed -ge $((kills / 4)) ] || fail "only $killed kills"
 finish program
 
 say "== the end: the last drainer writes the account"

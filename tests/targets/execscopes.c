@@ -70,6 +70,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	printf("pid %d\n", (int)getpid());
+	fflush(stdout);
 	call("before");
 	if (strcmp(argv[1], "main") == 0)
 		replace(argv[0]);

@@ -67,3 +67,49 @@ Test(hold, leaving_keeps_the_capture_on)
 	cr_assert_eq(count_of(&log, "after"), 3);
 	finish(&log);
 }
+
+/* What was not committed does not count, nor what another capture's reader takes. */
+Test(hold, accounts_go_on_over_readers)
+{
+	static const char long_name[] = "a name of more than thirty-two bytes goes on in another record";
+	struct scope_reader_account account;
+	struct log log = {0};
+
+	start_capture(&log, 1, 64);
+	scope_reader_hold(log.reader);
+	scope_reader_account(log.reader, 5);
+	write_scopes("counted", 3);
+	write_scopes(long_name, 1);
+	drain(&log);
+	scope_reader_commit(log.reader);
+	write_scopes("again", 2);
+	drain(&log);
+	account = scope_reader_accounted(log.reader);
+	cr_assert_eq(account.continuations, 1);
+	cr_assert_geq(account.events, 6);
+
+	replace_reader(&log);
+	write_scopes("lapped", 100);
+	scope_reader_hold(log.reader);
+	scope_reader_account(log.reader, 5);
+	drain(&log);
+	account = scope_reader_accounted(log.reader);
+	cr_assert_eq(account.events + account.continuations + account.lost,
+		     scope_reader_counts(log.reader).cursor);
+	cr_assert_eq(account.lost, scope_reader_counts(log.reader).lost);
+	cr_assert_gt(account.lost, 0);
+	scope_reader_commit(log.reader);
+
+	replace_reader(&log);
+	write_scopes("of nobody", 5);
+	drain(&log);
+	replace_reader(&log);
+	scope_reader_hold(log.reader);
+	scope_reader_account(log.reader, 5);
+	cr_assert_eq(scope_reader_accounted(log.reader).events, account.events);
+	replace_reader(&log);
+	scope_reader_hold(log.reader);
+	scope_reader_account(log.reader, 6);
+	cr_assert_eq(scope_reader_accounted(log.reader).events, 0);
+	finish(&log);
+}

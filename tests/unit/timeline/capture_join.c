@@ -297,8 +297,13 @@ Test(capture_join, losses)
 		struct event_output *output = capture_writer_output(writer);
 
 		for (uint64_t i = 0; i < 10; i++) {
-			struct loss_event loss = {i + 5 * (uint64_t)file, 20, i + 5 * (uint64_t)file, 0,
-						  LOSS_KERNEL_RING,	  1, 0};
+			struct loss_event loss = {i + 5 * (uint64_t)file,
+						  20,
+						  i + 5 * (uint64_t)file,
+						  0,
+						  LOSS_KERNEL_RING,
+						  1,
+						  0};
 
 			cr_assert(!output->loss(output, &loss));
 		}
@@ -347,8 +352,8 @@ static uint64_t sum_losses(size_t file_count, size_t *records)
 }
 
 /*
- * Claims of a ring of 10 slots. Each reader was killed when it had written more than it had committed, and the
- * next one loses that again: the same lap with other times, and with what was overwritten since.
+ * Claims of a ring of 10 slots. Each reader was killed when it had written more than it had committed, and
+ * the next one loses that again: the same lap with other times, and with what was overwritten since.
  */
 Test(capture_join, losses_of_known_claims)
 {
@@ -593,4 +598,46 @@ Test(capture_join, of_other_captures)
 	file_write(paths[1], bytes, length);
 	expect_refused("one and the same");
 	free(bytes);
+}
+
+/* A segment of 80 claims, of which 10 to 14 were written by a drainer that had not committed them, and lost
+ * by the next one; and the same with one event too few in the files. */
+Test(capture_join, accounts_of_segments)
+{
+	const char *files[] = {paths[0], paths[1]};
+	const struct function_accounting nothing = {0};
+
+	for (uint64_t missing = 0; missing < 2; missing++) {
+		struct segment_accounting account = {
+			.cursor = 80, .delivered = 50, .events = 50, .lost = 30, .pid = PID, .segment = 77};
+		struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+		struct timeline *timeline;
+		char path[64], *unknown;
+		int fd;
+
+		for (uint64_t claim = 0; claim < 15; claim++)
+			put_event(first, 0, claim);
+		put_lap(second, 0, 10, 40, 100, LOSS_SEGMENT_LAP);
+		for (uint64_t claim = 40; claim < 80 - missing; claim++)
+			put_event(second, 0, claim);
+		/* That of the first is of no account: the capture went on. */
+		cr_assert(!capture_writer_segment_accounting(second, &account));
+		account.events = account.delivered = account.cursor = 15;
+		account.lost = 0;
+		cr_assert(!capture_writer_segment_accounting(first, &account));
+		cr_assert(!capture_writer_function_accounting(second, 0, &nothing));
+		cr_assert(!capture_writer_finish(first, 0, 1, 0));
+		cr_assert(!capture_writer_finish(second, 0, 1, 0));
+		fd = capture_union(files, 2, &unknown);
+		cr_assert_geq(fd, 0, "%s", said(&maker));
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		timeline = timeline_open(path);
+		cr_assert(timeline, "%s", said(&maker));
+		cr_assert_eq(timeline->accounting.balanced, !missing, "%s", timeline->accounting.imbalance);
+		cr_assert(!missing || strstr(timeline->accounting.imbalance, "in the files"));
+		cr_assert_eq(timeline->accounting.segment_lost, missing ? 26 : 25);
+		timeline_close(timeline);
+		free(unknown);
+		close(fd);
+	}
 }
