@@ -61,6 +61,28 @@ finish program
 expect_empty "$FS" "detach"
 expect_nothing_left "$T/before" "a shared capture"
 
+say "== manual scopes of a process of the drainer's own"
+cp "$target" "$T/files/calls"
+start own out setpriv --reuid=$user --regid=$user --clear-groups --inh-caps=-all --bounding-set=-all \
+	"$T/files/calls" --threads 2 --calls 400 --rate 400 --manual --wait-go
+wait_line own '^pid ([0-9]+)$'
+run "$SCOPETRACE" attach --pin "$dir" -p "${BASH_REMATCH[1]}" -f outer --group $group
+expect_status 0 "attach to a process of another user"
+start scopes err setpriv --reuid=$user --regid=$user --groups="$gid" --inh-caps=-all --ambient-caps=-all --bounding-set=-all \
+	"$T/files/scopetrace" drain --pin "$dir" -o "$T/files/scopes.scope"
+wait_line scopes draining
+send own go
+wait_line own '^truth (.*)$'
+manual=$(printf '%s\n' "${BASH_REMATCH[1]}" | python3 -c 'import json, sys; print(sum(json.load(sys.stdin)["manual"].values()))')
+finish own
+run "$SCOPETRACE" detach --pin "$dir"
+expect_status 0 "detach"
+finish scopes
+expect_status 0 "the drainer of its own process"
+run "$SCOPETRACE" export -t csv "$T/files/scopes.scope"
+seen=$(awk -F, '$6 == "manual"' "$T/run.out" | wc -l)
+[ "$seen" = "$manual" ] || fail "$seen manual scopes, not $manual: $(cat "$T/scopes.log")"
+
 run "$SCOPETRACE" report --json "$T/files/day.scope" "$T/files/rest.scope"
 expect_status 0 "report"
 seen=$(json 'sum(f["accounting"]["entries"] for f in d["functions"])' "$T/run.out" 2>/dev/null ||
