@@ -22,6 +22,7 @@ struct adding {
 	struct hazard hazard;
 	const struct function **functions; /* by id; NULL: not in this process */
 	struct pin_links links;
+	unsigned first; /* number in the names of the links that are made */
 	unsigned made;
 };
 
@@ -175,7 +176,7 @@ static int add_link(struct adding *a, const struct pin_link *link)
 			  strerror(-fd));
 		return fd;
 	}
-	snprintf(name, sizeof(name), "%d-%u", a->pid, a->made);
+	snprintf(name, sizeof(name), "%d-%u", a->pid, a->first + a->made);
 	err = pin_link(a->pinned->dir, name, fd);
 	a->made += !err;
 	close(fd);
@@ -226,16 +227,20 @@ static int refuse_known(const struct pinned *pinned, pid_t pid)
 	return err;
 }
 
-static int add(struct adding *a)
+static int look_at(struct adding *a)
 {
 	const struct symbol_options options = {0};
 	int err = symbol_table_of_process(a->pid, &options, &a->symbols);
 
-	if (err)
-		return err;
-	err = find_functions(a);
 	if (!err)
-		err = check_hazard(a);
+		err = find_functions(a);
+	return err ? err : check_hazard(a);
+}
+
+static int add(struct adding *a)
+{
+	int err = look_at(a);
+
 	if (!err)
 		err = pinned_put_target(a->pinned, a->pid, true);
 	if (!err) {
@@ -267,6 +272,43 @@ int pinned_add(const struct pinned *pinned, pid_t pid)
 	pin_links_clear(&a.links);
 	process_close(&process);
 	return err;
+}
+
+/* To a thread that has ended, under the id of this process. */
+static bool is_lost(void *context, const struct pin_link *link)
+{
+	return is_of_pid(context, link) && !link->pid;
+}
+
+static unsigned first_free_number(const struct pinned *pinned, pid_t pid)
+{
+	struct pin_links links;
+	unsigned number = 0;
+
+	pin_links_read(pinned->dir, &links);
+	for (size_t i = 0; i < links.count; i++) {
+		const char *dash = strchr(links.items[i].name, '-');
+
+		if (owner_of(&links.items[i]) == pid && dash && strtoul(dash + 1, NULL, 10) >= number)
+			number = (unsigned)strtoul(dash + 1, NULL, 10) + 1;
+	}
+	pin_links_clear(&links);
+	return number;
+}
+
+/* The old ones last: they are the model of the new ones. */
+int pinned_add_again(const struct pinned *pinned, pid_t pid)
+{
+	struct adding a = {.pinned = pinned, .pid = pid, .first = first_free_number(pinned, pid)};
+	int err = look_at(&a), gone;
+
+	if (!err)
+		err = add_links(&a);
+	gone = pin_remove_links(pinned->dir, is_lost, &pid);
+	symbol_table_close(&a.symbols);
+	free(a.functions);
+	pin_links_clear(&a.links);
+	return err ? err : gone;
 }
 
 int pinned_take_out(const struct pinned *pinned, pid_t pid)

@@ -14,6 +14,10 @@
  * -EPERM the hooks as they are could kill it. */
 int pinned_add(const struct pinned *pinned, pid_t pid);
 
+/* One that is in it, and whose links the kernel takes to be of a thread that has ended: its functions are
+ * hooked anew as far as it still runs the files, and those links are removed. 0 or -errno, said. */
+int pinned_add_again(const struct pinned *pinned, pid_t pid);
+
 /* 0, -ENOENT (said) it was not in it, or -errno (said). */
 int pinned_take_out(const struct pinned *pinned, pid_t pid);
 

@@ -178,8 +178,7 @@ static void hook_again(const struct watch *watch, pid_t pid)
 
 	if (lock < 0)
 		return;
-	if (!pinned_take_out(&watch->pinned, pid) && pinned_add(&watch->pinned, pid))
-		pinned_put_target(&watch->pinned, pid, true);
+	pinned_add_again(&watch->pinned, pid);
 	close(lock);
 }
 

@@ -83,8 +83,8 @@ at = {name: int(time) for name, time in (line.split() for line in open(sys.argv[
 off, bound = sys.argv[3], 100_000_000
 rows = csv.reader(open(sys.argv[1]))
 header = next(rows)
-start, duration, kind, name = (header.index(c) for c in ("start_ns", "duration_ns", "kind", "name"))
-calls = [(int(r[start]), int(r[duration] or 0), r[name]) for r in rows if r[kind] == "hooked"]
+start, end, kind, name = (header.index(c) for c in ("start_ns", "end_ns", "kind", "name"))
+calls = [(int(r[start]), int(r[end]) - int(r[start]), r[name]) for r in rows if r[kind] == "hooked"]
 
 
 def between(first, last, wait=bound):
