@@ -28,8 +28,12 @@ end_program() {
 	pid[$1]=
 }
 
-# now NAME: notes the time as the calls have it. It is taken when the command has returned.
-now() { printf '%s %s\n' "$1" "$(python3 -c 'import time; print(time.monotonic_ns())')" >>"$T/times"; }
+# now NAME: notes the time as the calls have it, to 10 ms, and at once (the machine has not slept since it was started).
+now() {
+	local up
+	read -r up _ </proc/uptime
+	printf '%s %s\n' "$1" "${up/./}0000000" >>"$T/times"
+}
 
 dir=$FS/live
 begin program "$dir" -f outer -f middle -f inner
@@ -51,6 +55,7 @@ now minimum
 sleep 0.6
 run "$SCOPETRACE" status --pin "$dir" --json
 [ "$(json 'd["minimum_ns"]' "$T/run.out")" = 50000 ] || fail "the minimum is not that of the page"
+now lifting
 run "$SCOPETRACE" set --pin "$dir" --min 0
 now without
 sleep 0.4
@@ -88,14 +93,14 @@ calls = [(int(r[start]), int(r[end]) - int(r[start]), r[name]) for r in rows if 
 
 
 def between(first, last, wait=bound):
-	return [c for c in calls if at[first] + wait <= c[0] < at[last]]
+	return [c for c in calls if at[first] + wait <= c[0] and c[0] + c[1] < at[last]]
 
 
 latest = max(c[0] for c in calls if c[0] < at["resuming"])
 print(f"{len(calls)} calls; the last one before the pause began {(latest - at['paused']) / 1e6:.3f} ms after the command")
 assert between("without", "switching"), "nothing is captured when everything is on"
 assert not between("paused", "resuming"), "calls in a pause"
-short = [c for c in between("minimum", "without", bound) if c[1] < 50000]
+short = [c for c in between("minimum", "lifting") if c[1] < 50000]
 assert not short, f"calls shorter than the minimum: {short[:3]}"
 assert any(c[1] < 50000 for c in between("without", "switching")), "no call is short"
 later = between("function_off", "process_off")
