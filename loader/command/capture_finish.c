@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/io.h"
 #include "base/log.h"
@@ -107,13 +108,13 @@ static void say_losses(const struct accounting_total *total)
 	if (unwritten)
 		log_warning(
 			"%" PRIu64
-			" calls and manual events were lost because the file was written too slowly: scopes may be missing or cut. Try a faster place with -o, or a larger --buffer (it is 16M by default)",
+			" calls and manual events were lost because the file was written too slowly: scopes may be missing or cut. Try a faster place with -o, or a larger --buffer (16M is the default)",
 			unwritten);
 
 	if (total->sum.ring_lost)
 		log_warning(
 			"%" PRIu64
-			" calls were lost because the kernel's ring was full: scopes around or in them may be missing. Hook less, or try a larger --ring-size (it is 8M by default)",
+			" calls were lost because the kernel's ring was full: scopes around or in them may be missing. Hook less, or try a larger --ring-size (8M is the default)",
 			total->sum.ring_lost);
 	if (lost)
 		log_warning(
@@ -122,22 +123,33 @@ static void say_losses(const struct accounting_total *total)
 			lost);
 }
 
+static void say_file(const char *output, uint64_t bytes)
+{
+	bool named = strcmp(output, "scopetrace.scope") != 0, large = bytes >= 1000000;
+	double size = (double)bytes / (large ? 1e6 : 1e3);
+	const char *unit = large ? "MB" : "kB";
+	struct stat status;
+
+	if (strcmp(output, "-") == 0)
+		return;
+	if (!stat(output, &status) && S_ISREG(status.st_mode))
+		log_info("%s: %.1f %s; see it with `scopetrace report%s%s`", output, size, unit,
+			 named ? " " : "", named ? output : "");
+	else /* a pipe or a device is not read again */
+		log_info("%s: %.1f %s", output, size, unit);
+}
+
 static void say_closing(const struct capture *c, const struct accounting_total *total, uint64_t bytes)
 {
-	const char *output = c->options->output;
-	bool named = strcmp(output, "scopetrace.scope") != 0, large = bytes >= 1000000;
 	char line[1024];
 
 	accounting_line(total, line, sizeof(line));
 	log_info("%s", line);
 	say_losses(total);
 	if (!c->session && !c->segments.done_count)
-		log_warning("the command has no libscope segment, and no -f was given: nothing was captured");
-	if (strcmp(output, "-") == 0)
-		return;
-	log_info("%s: %.1f %s; see it with `scopetrace report%s%s`", output,
-		 (double)bytes / (large ? 1e6 : 1e3), large ? "MB" : "kB", named ? " " : "",
-		 named ? output : "");
+		log_warning("the command has shown no libscope segment by its end, and no -f was given: "
+			    "nothing was captured");
+	say_file(c->options->output, bytes);
 }
 
 static void print_json(const struct accounting_total *total)

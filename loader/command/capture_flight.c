@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
@@ -25,10 +27,18 @@ static int watch_functions(struct capture *c, const struct capture_trigger *aske
 	char *name = strndup(asked->name, asked->length);
 	struct selector *selector = name ? selector_parse(name) : NULL;
 	int err = selector ? 0 : -errno;
+	size_t found = 0;
 
-	for (size_t i = 0; i < c->function_count && !err; i++)
-		if (selector_matches(selector, c->functions[i]))
-			err = trigger_watch_function(c->flight.trigger, (uint32_t)i, watched);
+	for (size_t i = 0; i < c->function_count && !err; i++) {
+		if (!selector_matches(selector, c->functions[i]))
+			continue;
+		err = trigger_watch_function(c->flight.trigger, (uint32_t)i, watched);
+		found++;
+	}
+	if (!err && !found)
+		log_info(
+			"--trigger '%s': no hooked function is called so; it waits for a manual scope of that name",
+			asked->text);
 	selector_destroy(selector);
 	free(name);
 	return err;
@@ -48,7 +58,7 @@ static int open_triggers(struct capture *c)
 		const struct capture_trigger *asked = &o->triggers[i];
 
 		err = trigger_watch(c->flight.trigger, asked->name, asked->length, asked->longer_than_ns);
-		if (!err && c->function_count)
+		if (!err)
 			err = watch_functions(c, asked, i);
 	}
 	return err;
@@ -188,6 +198,21 @@ static int write_snapshot(struct capture *c, const char *path)
 	return err ? err : finished;
 }
 
+/* The next number that is free: what an earlier capture has left stays, and is not taken for ours. */
+static char *snapshot_path(struct capture *c)
+{
+	char *path = NULL;
+	bool taken;
+
+	do {
+		free(path);
+		if (asprintf(&path, "%s.%u", c->options->output, ++c->flight.snapshots) < 0)
+			return NULL;
+		taken = access(path, F_OK) == 0;
+	} while (taken && c->flight.snapshots < UINT_MAX);
+	return path;
+}
+
 int capture_tend_flight(struct capture *c, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
@@ -200,7 +225,8 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 		flight_expire(flight->recorder);
 		return 0;
 	}
-	if (asprintf(&path, "%s.%u", c->options->output, ++flight->snapshots) < 0)
+	path = snapshot_path(c);
+	if (!path)
 		return -ENOMEM;
 	if (write_snapshot(c, path))
 		log_warning("%s: there is no whole file of it in %s; the flight recorder goes on",

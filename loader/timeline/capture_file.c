@@ -12,9 +12,10 @@
 
 int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what)
 {
-	log_error("the capture %s is damaged at byte %llu: %s; copy it again from where it was made, or "
-		  "record anew",
-		  file->path, (unsigned long long)offset, what);
+	if (!file->quiet)
+		log_error("the capture %s is damaged at byte %llu: %s; copy it again from where it was made, "
+			  "or record anew",
+			  file->path, (unsigned long long)offset, what);
 	return -EBADMSG;
 }
 
@@ -171,12 +172,12 @@ static int read_header(struct chunk_file *file)
 	return err;
 }
 
-static int open_path(struct chunk_file *file)
+static int open_path(struct chunk_file *file, const char *path)
 {
-	bool is_input = !strcmp(file->path, "-");
+	bool is_input = !strcmp(path, "-");
 	int err;
 
-	file->fd = open(is_input ? "/dev/stdin" : file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	file->fd = open(is_input ? "/dev/stdin" : path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (file->fd < 0) {
 		err = -errno;
 		log_error("cannot open the capture %s: %s%s", file->path, strerror(-err),
@@ -189,13 +190,18 @@ static int open_path(struct chunk_file *file)
 
 struct chunk_file *chunk_file_open(const char *path)
 {
+	return chunk_file_open_as(path, path);
+}
+
+struct chunk_file *chunk_file_open_as(const char *path, const char *name)
+{
 	struct chunk_file *file = calloc(1, sizeof(*file));
 	int err = -ENOMEM;
 
 	if (file) {
-		file->path = path;
+		file->path = name;
 		file->fd = -1;
-		err = open_path(file);
+		err = open_path(file, path);
 		if (!err)
 			err = read_header(file);
 	}

@@ -20,6 +20,7 @@
 struct chunk_file {
 	const char *path; /* the caller's */
 	int fd;
+	bool quiet;		       /* damage is not said: whoever looks at it will come to it again */
 	bool seekable;		       /* readers may stand anywhere in it; else one reads it once */
 	struct header_payload header;  /* what an older version lacks is zero; record_size[] is filled in */
 	char *host, *kernel, *command; /* valid UTF-8 */
@@ -31,6 +32,9 @@ struct chunk_file {
  * (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of open(2) and read(2).
  */
 struct chunk_file *chunk_file_open(const char *path);
+
+/* The same of a copy: `name` is what it is a copy of, and is said. */
+struct chunk_file *chunk_file_open_as(const char *path, const char *name);
 void chunk_file_close(struct chunk_file *file);
 
 /* Reads up to `length` bytes, fewer only at the end of the file; where it is not seekable those that come

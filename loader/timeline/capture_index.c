@@ -226,8 +226,13 @@ int capture_index_read(struct chunk_file *file, struct index_entry **entries, si
 {
 	struct chunk_reader *reader = chunk_reader_create(file);
 	struct entries found = {0};
-	int err = reader ? read_own(reader, file, &found) : -ENOMEM;
+	int err = -ENOMEM;
 
+	/* If it does not hold then all chunks are read, and what is damaged is said there. */
+	file->quiet = true;
+	if (reader)
+		err = read_own(reader, file, &found);
+	file->quiet = false;
 	if (!err) {
 		found.count = 0;
 		err = scan(reader, file, &found);

@@ -493,11 +493,9 @@ static struct chunk_file *open_file(const char *path)
 		return NULL;
 	}
 	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
-	file = chunk_file_open(copy);
+	file = chunk_file_open_as(copy, strcmp(path, "-") ? path : "on standard input");
 	err = errno;
 	close(fd);
-	if (file)
-		file->path = path;
 	errno = err;
 	return file;
 }

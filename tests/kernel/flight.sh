@@ -127,6 +127,7 @@ let_run trigger 1
 kill -TERM "${pid[record-trigger]}"
 finish record-trigger
 expect_status 0 "the flight recorder after slow calls"
+expect_text "$T/record-trigger.log" "no_such>1h.*no hooked function is called so" "a trigger of no function, at once"
 expect_text "$T/record-trigger.log" '^scopetrace: 1 more slow calls? ' "a slow call just after another"
 expect_text "$T/record-trigger.log" "no_such>1h.*no such call was seen" "a trigger that is nobody's name"
 send program-trigger stop
@@ -174,27 +175,29 @@ expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed, att
 
 say "== what it is doing right now"
 begin now 1000
+echo mine >"$T/now.scope.1" # stays
 start record-now err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/now.scope"
 wait_line record-now "armed 2 of 2 functions in pid $target"
 let_run now 600
 send program-now "call 3000"
 sleep 1
 kill -USR1 "${pid[record-now]}"
-wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.1: '
+wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.2: '
 let_run now 100
 kill -USR1 "${pid[record-now]}"
-wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.2: '
+wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.3: '
 send program-now stop
 finish program-now
 finish record-now
-run "$SCOPETRACE" export "$T/now.scope.1" -t csv
+run "$SCOPETRACE" export "$T/now.scope.2" -t csv
 [ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the running call is in the snapshot $(grep -c ',hooked,slow_call,' "$T/run.out") times"
 awk -F, '/,hooked,slow_call,.*unfinished/ && $2 - $1 > 900000000 && $2 - $1 < 3000000000 { found = 1 } END { exit !found }' \
 	"$T/run.out" || fail "the running call: $(grep slow_call "$T/run.out")"
-run "$SCOPETRACE" export "$T/now.scope.2" -t csv
+run "$SCOPETRACE" export "$T/now.scope.3" -t csv
 [ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the call that has ended is there $(grep -c ',hooked,slow_call,' "$T/run.out") times"
 ! grep -q ',hooked,slow_call,.*unfinished' "$T/run.out" || fail "the call that has ended is unfinished"
 expect_balanced "$T/now.scope" "after a look at a running call"
+[ "$(cat "$T/now.scope.1")" = mine ] || fail "a file of that name was written over"
 
 say "== a command that ends"
 start record-exit out "$SCOPETRACE" record -f work --flight 10s -o "$T/exit.scope" -- "$O/targets/flight" 1000

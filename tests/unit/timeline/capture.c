@@ -284,6 +284,7 @@ Test(capture, damage_is_told_with_its_place)
 {
 	size_t length, at;
 	unsigned char *bytes;
+	const char *text;
 	char place[64];
 
 	make_all_kinds();
@@ -296,6 +297,13 @@ Test(capture, damage_is_told_with_its_place)
 	cr_assert(!timeline_open(maker.path));
 	cr_assert_eq(errno, EBADMSG);
 	cr_assert(strstr(said(&maker), place));
+	bytes[at + 20] ^= 4;
+	bytes[chunk_at(bytes, length, CHUNK_FOOTER, 0) + 20] ^= 4; /* which the index is looked for by */
+	file_write(maker.path, bytes, length);
+	cr_assert(!timeline_open(maker.path));
+	text = said(&maker);
+	cr_assert(strstr(text, "damaged") && !strstr(strstr(text, "damaged") + 1, "damaged"), "once: %s",
+		  text);
 	free(bytes);
 }
 
