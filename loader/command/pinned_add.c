@@ -15,6 +15,8 @@
 #include "target/returns.h"
 #include "target/symbol.h"
 
+#define KEPT_LINK "kept-" /* its name begins with no process id */
+
 struct adding {
 	const struct pinned *pinned;
 	pid_t pid;
@@ -126,23 +128,22 @@ static pid_t owner_of(const struct pin_link *link)
 	return link->is_hook ? (pid_t)strtol(link->name, NULL, 10) : 0;
 }
 
-/* The process that has the most links: what the others have is a part of that. */
-static pid_t find_model(const struct pin_links *links)
+/* The same places of the same file, hit for the same program. */
+static bool is_alike(const struct pin_link *a, const struct pin_link *b)
 {
-	size_t most = 0;
-	pid_t model = 0;
+	if (!a->is_hook || !b->is_hook || a->program != b->program || a->is_return != b->is_return ||
+	    a->count != b->count || strcmp(a->path, b->path) != 0)
+		return false;
+	return memcmp(a->offsets, b->offsets, a->count * sizeof(*a->offsets)) == 0;
+}
 
-	for (size_t i = 0; i < links->count; i++) {
-		size_t count = 0;
-
-		for (size_t j = 0; j < links->count; j++)
-			count += owner_of(&links->items[j]) == owner_of(&links->items[i]);
-		if (owner_of(&links->items[i]) && count > most) {
-			most = count;
-			model = owner_of(&links->items[i]);
-		}
-	}
-	return model;
+/* One of several processes' links to one place stands for all of them. */
+static bool is_first(const struct pin_links *links, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (is_alike(&links->items[i], &links->items[index]))
+			return false;
+	return links->items[index].is_hook;
 }
 
 /* The path by which this process has the file; NULL: it does not run it. */
@@ -194,12 +195,11 @@ static int by_id(const void *left, const void *right)
 static int add_links(struct adding *a)
 {
 	int err = pin_links_read(a->pinned->dir, &a->links);
-	pid_t model = find_model(&a->links);
 
 	if (!err && a->links.count)
 		qsort(a->links.items, a->links.count, sizeof(*a->links.items), by_id);
 	for (size_t i = 0; i < a->links.count && !err; i++)
-		if (model && owner_of(&a->links.items[i]) == model)
+		if (is_first(&a->links, i))
 			err = add_link(a, &a->links.items[i]);
 	if (err || a->made)
 		return err;
@@ -311,11 +311,56 @@ int pinned_add_again(const struct pinned *pinned, pid_t pid)
 	return err ? err : gone;
 }
 
+/* ---- out again ---------------------------------------------------------------------------------------- */
+
+/* True if no link that stays tells which places of the file are hooked. */
+static bool is_last(const struct pin_links *links, const struct pin_link *link, pid_t pid)
+{
+	for (size_t i = 0; i < links->count; i++)
+		if (owner_of(&links->items[i]) != pid && is_alike(&links->items[i], link))
+			return false;
+	return true;
+}
+
+/*
+ * Which places are hooked, and with which cookies, is known by links alone: the exits of functions stand in no
+ * map. So the last link to a file is kept for processes that are added later, as one to ourselves, who end at
+ * once: then it is in force nowhere.
+ */
+static void keep_link(const struct pinned *pinned, const struct pin_link *link)
+{
+	char name[64];
+	int fd = pin_link_again(link, getpid(), link->path);
+
+	snprintf(name, sizeof(name), KEPT_LINK "%u", link->id);
+	if (fd < 0 || pin_link(pinned->dir, name, fd))
+		log_warning("no other process can be added for %s, which is no longer where it was",
+			    link->path);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int keep_last_links(const struct pinned *pinned, pid_t pid)
+{
+	struct pin_links links;
+	int err = pin_links_read(pinned->dir, &links);
+
+	if (!err && links.count)
+		qsort(links.items, links.count, sizeof(*links.items), by_id);
+	for (size_t i = 0; i < links.count && !err; i++)
+		if (owner_of(&links.items[i]) == pid && is_last(&links, &links.items[i], pid))
+			keep_link(pinned, &links.items[i]);
+	pin_links_clear(&links);
+	return err;
+}
+
 int pinned_take_out(const struct pinned *pinned, pid_t pid)
 {
 	int err = pinned_remove_target(pinned, pid);
 
 	if (err == -ENOENT)
 		log_error("process %d is not in the capture", pid);
+	if (!err)
+		err = keep_last_links(pinned, pid);
 	return err ? err : pin_remove_links(pinned->dir, is_of_pid, &pid);
 }

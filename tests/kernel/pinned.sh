@@ -180,6 +180,22 @@ run "$SCOPETRACE" set --pin "$FS/b" --remove-pid "$left"
 expect_status 0 "set --remove-pid"
 [ "$(status_of "$FS/b" 'sum(p["links"] for p in d["processes"])')" = 2 ] || fail "links of a process that was taken out stay"
 more "$FS/a/first" completed " if f['symbol'] == 'outer'"
+# The capture outlives its last process, and takes it, or another, again.
+run "$SCOPETRACE" set --pin "$FS/b" --remove-pid "$right"
+expect_status 0 "removing the last process"
+[ "$(status_of "$FS/b" '[len(d["processes"]), sum(l.get("pid", 0) for l in d["links"])]')" = "[0, 0]" ] ||
+	fail "something of a process is left: $(cat "$T/status.json")"
+for again in "$left" "$right"; do
+	run "$SCOPETRACE" set --pin "$FS/b" --add-pid "$again"
+	expect_status 0 "adding a process after the last one has gone"
+	more "$FS/b" completed
+done
+[ "$(status_of "$FS/b" 'sorted(p["links"] for p in d["processes"])')" = "[2, 2]" ] || fail "an added process has not its links"
+detach "$FS/b"
+attach "$FS/b" "$right" --returns instruction
+run "$SCOPETRACE" set --pin "$FS/b" --remove-pid "$right" --add-pid "$right"
+expect_status 0 "removing and adding the only process"
+more "$FS/b" completed
 detach "$FS/b"
 more "$FS/a/first" completed " if f['symbol'] == 'outer'"
 detach "$FS/a/first"
