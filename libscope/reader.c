@@ -377,6 +377,11 @@ void scope_reader_account(struct scope_reader *reader, uint64_t capture)
 	reader->control->account_of = capture;
 }
 
+uint64_t scope_reader_accounts_of(const struct scope_reader *reader)
+{
+	return reader->control->account_of;
+}
+
 struct scope_reader_account scope_reader_accounted(const struct scope_reader *reader)
 {
 	struct scope_reader_account sum = {0};
@@ -417,8 +422,10 @@ struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader
 	for (uint32_t i = 0; i < header_of(reader)->ring_count; i++) {
 		const struct ring *ring = &reader->ring[i];
 		const struct scope_position *at = &ring->at;
-		uint64_t cursor = load_cursor(ring, at->next);
+		uint64_t cursor = load_cursor(ring, at->next), slots = header_of(reader)->slots_per_ring;
 
+		if (cursor - at->next > slots)
+			counts.overwritten += cursor - at->next - slots;
 		counts.cursor += cursor;
 		counts.delivered += at->next - at->lost - at->written_off - at->hole_count;
 		counts.lost += at->lost;

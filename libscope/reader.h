@@ -95,6 +95,9 @@ struct scope_reader_account {
 };
 struct scope_reader_account scope_reader_accounted(const struct scope_reader *reader);
 
+/* The number of the capture whose reader last counted so; 0: none has. */
+uint64_t scope_reader_accounts_of(const struct scope_reader *reader);
+
 struct scope_reader_counts {
 	uint64_t
 		cursor; /* claims made: = delivered + lost + written_off + holes, since the segment's start */
@@ -103,6 +106,7 @@ struct scope_reader_counts {
 	uint64_t written_off;
 	uint64_t holes;
 	uint64_t backlog; /* claims not looked at yet; part of cursor, 0 after a drain of a quiet segment */
+	uint64_t overwritten; /* of the backlog: lost already, and told as a gap by the next drain */
 };
 struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader);
 

@@ -100,9 +100,9 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 }
 
 /* A loss must not stand unseen in the middle of the closing line, and has a cure. */
-static void say_losses(const struct accounting_total *total)
+static void say_losses(const struct accounting_total *total, uint64_t overwritten)
 {
-	uint64_t lost = total->segment_lost + total->segment_written_off;
+	uint64_t lost = total->segment_lost + total->segment_written_off - overwritten;
 	uint64_t unwritten = total->sum.handoff_lost + total->segment_handoff_lost;
 
 	if (unwritten)
@@ -116,6 +116,11 @@ static void say_losses(const struct accounting_total *total)
 			"%" PRIu64
 			" calls were lost because the kernel's ring was full: scopes around or in them may be missing. Hook less, or try a larger --ring-size (8M is the default)",
 			total->sum.ring_lost);
+	if (overwritten)
+		log_warning(
+			"%" PRIu64
+			" manual events were lost before this capture began, as nobody read them: scopes of that time may be missing or cut",
+			overwritten);
 	if (lost)
 		log_warning(
 			"%" PRIu64
@@ -145,7 +150,7 @@ static void say_closing(const struct capture *c, const struct accounting_total *
 
 	accounting_line(total, line, sizeof(line));
 	log_info("%s", line);
-	say_losses(total);
+	say_losses(total, c->segments.overwritten);
 	if (!c->session && !c->segments.done_count)
 		log_warning("the command has shown no libscope segment by its end, and no -f was given: "
 			    "nothing was captured");

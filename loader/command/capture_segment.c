@@ -105,6 +105,8 @@ int capture_close_segment(struct capture *c)
 		err = vec_grow(&segments->done, &segments->done_capacity, segments->done_count);
 	if (!err)
 		segments->done[segments->done_count++] = account(c);
+	if (!err)
+		segments->overwritten += shm_source_overwritten(segments->source);
 	segments->source->ops->destroy(segments->source);
 	segments->source = NULL;
 	return err;

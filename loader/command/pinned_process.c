@@ -136,7 +136,7 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 	uint64_t begin = io_now_ns(), pause;
 	int error;
 
-	p->segment = shm_source_try(p->pid, namespaced ? &translator : NULL);
+	p->segment = shm_source_try_again(p->pid, namespaced ? &translator : NULL, p->capture);
 	error = errno;
 	p->waits = !p->segment && error == EBUSY && watched && waits_for_watcher(p, begin);
 	if (p->waits)
@@ -146,7 +146,6 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 			log_info("the manual scopes of process %d are captured from here on", p->pid);
 		p->said = 0;
 		p->watched_until_ns = 0;
-		shm_source_hold(p->segment, p->capture);
 		return declare(p, 0, writer);
 	}
 	if (error != ENOENT && error != EAGAIN && error != ESRCH)

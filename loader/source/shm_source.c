@@ -50,6 +50,7 @@ struct shm_source {
 	struct scope_reader_counts before; /* what was done with before this capture */
 	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
 	uint64_t drains;
+	uint64_t overwritten;		     /* lost at the first drain: none of it is younger than we are */
 	struct event_output *output;	     /* of the drain in progress */
 	uint64_t events;		     /* put out */
 	uint64_t continuations;		     /* records that only went on with a name */
@@ -60,6 +61,7 @@ struct shm_source {
 	size_t batched;
 	struct held held; /* events whose names are not whole yet */
 	bool holds;	  /* what is taken counts as such with shm_source_commit */
+	bool goes_on;	  /* where another reader of the same capture stopped */
 	uint64_t committed_ns;
 };
 
@@ -238,6 +240,7 @@ static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, 
 	}
 	gap->last_ns = io_now_ns();
 	gap->count += count;
+	s->overwritten += s->drains == 1 && !written_off ? count : 0;
 	gap->drain = s->drains;
 	return 0;
 }
@@ -441,16 +444,19 @@ static void pass_over_leftovers(struct shm_source *s)
 	scope_reader_drain(s->reader, &events, 0);
 }
 
-/* Of a recorder that was killed, or of a process that opened capture itself. */
+/* Of a recorder that was killed, of a process that opened capture itself, or since the last reader stopped. */
 static void say_backlog(const struct shm_source *s)
 {
-	uint64_t backlog = scope_reader_counts(s->reader).backlog;
+	const struct scope_reader_counts *before = &s->before;
+	uint64_t there = before->backlog - before->overwritten;
+	const char *since = s->goes_on ? "since the last reader of this capture stopped"
+				       : "before this capture began, and not read,";
 
-	if (backlog)
-		log_info(
-			"%" PRIu64
-			" manual events that were written before this capture began, and not read, come first",
-			backlog);
+	if (there)
+		log_info("%" PRIu64 " manual events that were written %s come first", there, since);
+	if (before->overwritten)
+		log_info("%" PRIu64 " that were written before these are lost: nobody read them in time",
+			 before->overwritten);
 }
 
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator)
@@ -464,7 +470,8 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 	return source;
 }
 
-struct source *shm_source_try(pid_t pid, const struct tid_translator *translator)
+/* `capture`: 0 of this reader alone. */
+static struct shm_source *open_reader(pid_t pid, uint64_t capture)
 {
 	struct shm_source *s = calloc(1, sizeof(*s));
 
@@ -481,19 +488,38 @@ struct source *shm_source_try(pid_t pid, const struct tid_translator *translator
 		errno = err;
 		return NULL;
 	}
+	s->holds = capture != 0;
+	s->goes_on = s->holds && scope_reader_accounts_of(s->reader) == capture;
+	if (!s->goes_on && !scope_reader_resumes(s->reader))
+		pass_over_leftovers(s);
+	s->before = scope_reader_counts(s->reader);
+	say_backlog(s);
+	if (s->holds) {
+		scope_reader_hold(s->reader);
+		scope_reader_account(s->reader, capture);
+	}
+	return s;
+}
+
+struct source *shm_source_try_again(pid_t pid, const struct tid_translator *translator, uint64_t capture)
+{
+	struct shm_source *s = open_reader(pid, capture);
+
+	if (!s)
+		return NULL;
 	if (translator) {
 		s->translator = *translator;
 		s->translates = true;
 	}
-	if (!scope_reader_resumes(s->reader))
-		pass_over_leftovers(s);
-	else
-		say_backlog(s);
-	s->before = scope_reader_counts(s->reader);
 	s->first_anchor = take_anchor(s);
 	scope_reader_capture(s->reader, CAPTURE_NS);
 	s->renewed_ns = s->drained_ns = io_now_ns();
 	return &s->source;
+}
+
+struct source *shm_source_try(pid_t pid, const struct tid_translator *translator)
+{
+	return shm_source_try_again(pid, translator, 0);
 }
 
 void shm_source_renew(struct source *source)
@@ -505,13 +531,6 @@ void shm_source_renew(struct source *source)
 		return;
 	scope_reader_capture(s->reader, CAPTURE_NS);
 	s->renewed_ns = now;
-}
-
-void shm_source_hold(struct source *source, uint64_t capture)
-{
-	of(source)->holds = true;
-	scope_reader_hold(of(source)->reader);
-	scope_reader_account(of(source)->reader, capture);
 }
 
 /* The position is behind an event whose name is not whole yet, so it waits; but not for a stopped writer. */
@@ -545,6 +564,11 @@ uint32_t shm_source_segment(const struct source *source)
 	uint32_t inode = (uint32_t)scope_reader_inode(of(source)->reader);
 
 	return inode ? inode : 1;
+}
+
+uint64_t shm_source_overwritten(const struct source *source)
+{
+	return of(source)->overwritten;
 }
 
 uint32_t shm_source_slots(const struct source *source)

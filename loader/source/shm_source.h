@@ -27,18 +27,21 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 
 /* The same, and nothing is said; what shm_source_open would say of the errno. */
 struct source *shm_source_try(pid_t pid, const struct tid_translator *translator);
+
+/*
+ * The same for one of several readers of a capture (any number but 0), one after another. What is drained counts
+ * as taken only with shm_source_commit, which is for when it is safe: a later reader of the capture goes on, and
+ * counts on, from there, also if this one turned the segment's capture off: what was open then ends for the next.
+ */
+struct source *shm_source_try_again(pid_t pid, const struct tid_translator *translator, uint64_t capture);
 void shm_source_say(pid_t pid, int error);
 
 /* Turns the capture off before finish() does: what is written until then is taken, and nothing after. */
 void shm_source_stop(struct source *source);
 
-/*
- * From now on what is drained counts as taken only with shm_source_commit, which is for when it is safe: a
- * later reader goes on from there, and counts on from there if it is of the same capture (any number but 0).
- * Before the first drain. shm_source_leave, in place of destroy, leaves the capture on for the next reader.
- */
-void shm_source_hold(struct source *source, uint64_t capture);
 void shm_source_commit(struct source *source);
+
+/* In place of destroy: leaves the capture on for the next reader. */
 void shm_source_leave(struct source *source);
 
 /* Keeps the capture on without draining: call it at least each second. */
@@ -53,7 +56,10 @@ uint32_t shm_source_segment(const struct source *source);
 /* How many events each of its rings holds. */
 uint32_t shm_source_slots(const struct source *source);
 
-/* What its reader counted so far; with shm_source_hold, what all readers of the capture did. */
+/* How many of the lost events had been written before it was opened, by when nobody had read them. */
+uint64_t shm_source_overwritten(const struct source *source);
+
+/* What its reader counted so far; after shm_source_try_again, what all readers of the capture did. */
 struct segment_accounting shm_source_accounting(const struct source *source);
 
 #endif

@@ -46,6 +46,13 @@ wait "${pid[dead]}" 2>/dev/null
 pid[dead]=
 wait_line program '^capture off$' 15
 
+say "== what the program overwrote while nobody read is not said to be its fault"
+run "$SCOPETRACE" record -p "$target" -d 0.2s -o "$T/after.scope"
+expect_status 0 "a recorder after a dead one"
+expect_text "$T/run.err" 'manual events that were written before this capture began, and not read, come first' "after a dead one"
+expect_text "$T/run.err" '[0-9]+ manual events were lost before this capture began, as nobody read them' "after a dead one"
+! grep -q SCOPE_SLOTS "$T/run.err" || fail "more slots would not have helped: $(cat "$T/run.err")"
+
 send program stop
 wait_line program '^truth threads=3 written=([0-9]+)$'
 written=${BASH_REMATCH[1]}
