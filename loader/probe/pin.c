@@ -65,24 +65,44 @@ static int mount_root(const char *dir)
 	return 0;
 }
 
-/* As mkdir -p, but only within a BPF file system: links can be pinned nowhere else. */
-static int make_path(const char *dir)
+static const char *name_of(const char *path)
 {
-	char path[PATH_MAX], *slash = path;
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* The part that is not there: of a path that begins with one that is. */
+static void say_no_parent(const char *dir)
+{
+	char path[PATH_MAX], *slash;
+
+	if (join(path, dir, NULL, NULL))
+		return;
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+	log_error("cannot make the directory %s: %s is not there; make it first (`mkdir -p %s`)", dir, path,
+		  path);
+}
+
+/* The last directory alone: detach could not tell which of those above were ours. */
+static int make_last(const char *dir)
+{
+	char path[PATH_MAX];
+	size_t length;
 	int err = join(path, dir, NULL, NULL);
 
-	while (!err && slash) {
-		slash = strchr(slash + 1, '/');
-		if (slash)
-			*slash = '\0';
-		if (mkdir(path, slash ? 0755 : 0700) && errno != EEXIST && errno != EPERM && errno != EROFS)
-			err = -errno;
-		if (slash)
-			*slash = '/';
-	}
-	if (!err && access(dir, F_OK))
-		err = -errno;
-	if (err)
+	for (length = strlen(path); !err && length > 1 && path[length - 1] == '/'; length--)
+		path[length - 1] = '\0';
+	if (err || mkdir(path, 0700) == 0 || errno == EEXIST)
+		return err;
+	err = -errno;
+	if (err == -ENOENT)
+		say_no_parent(path);
+	else if (err == -EPERM && strchr(name_of(path), '.'))
+		log_error("cannot make the directory %s: a BPF file system allows no dots in names", dir);
+	else
 		log_error("cannot make the directory %s: %s", dir, strerror(-err));
 	return err;
 }
@@ -111,7 +131,7 @@ int pin_make_directory(const char *dir)
 		err = -EINVAL;
 	}
 	if (!err)
-		err = make_path(dir);
+		err = make_last(dir);
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && !err; i++) {
 		err = join(path, dir, folders[i], NULL);
 		if (!err && mkdir(path, 0700) && errno != EEXIST) {

@@ -17,8 +17,8 @@
 
 #define PIN_LINKS "links"
 
-/* Mounts /sys/fs/bpf if DIR lies there and it is no BPF file system yet (said); makes DIR and its folders, as
- * far as they are not there. 0 or -errno (said). */
+/* Mounts /sys/fs/bpf if DIR lies there and it is no BPF file system yet (said); makes DIR, but
+ * none above it, and its folders, as far as they are not there. 0 or -errno (said). */
 int pin_make_directory(const char *dir);
 
 /* True if programs and maps are pinned there: another loader, or bpftool, has loaded them. */

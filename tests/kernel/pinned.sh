@@ -44,14 +44,22 @@ bytes_of() { # KEY-BYTES MAP-PATH: the value's bytes, as `bpftool map update` ta
 	"$B" -j map lookup pinned "$2" key $1 | python3 -c 'import json, sys; print(*json.load(sys.stdin)["value"])'
 }
 
-say "== bpftool loads, with a ring of its own making; attach finds it"
+say "== bpftool loads, with a ring of its own making, as the page says; attach finds it"
 dir=$FS/managed
-"$B" map create "$FS/ring" type ringbuf entries 1048576 name events || fail "bpftool map create"
-bpf_load "$dir" map name events pinned "$FS/ring"
+mapfile -t lines < <(sed -nE 's/^\.Dl ((mkdir|bpftool map create|bpftool prog loadall) .*)/\1/p' \
+	"$HERE/../../man/scopetrace-pinned.7")
+[ ${#lines[@]} = 3 ] || fail "the man page has another recipe than this test knows: ${lines[*]}"
+for line in "${lines[@]}"; do
+	line=${line//DIR/$dir}
+	line=${line//\/sys\/fs\/bpf/$FS}
+	line=${line/ scopetrace.bpf.o/ $O/scopetrace.bpf.o}
+	PATH=$PATH:$(dirname "$B") bash -ec "${line/67108864/1048576}" >"$T/recipe.out" 2>&1 || fail "$line: $(cat "$T/recipe.out")"
+done
 new_program one 2000 500
 attach "$dir" "$traced"
 expect_status 0 "attach"
 expect_text "$T/run.err" 'using the programs and maps' "attach"
+expect_text "$T/run.err" 'armed .* with those that were loaded there' "attach"
 [ "$(status_of "$dir" 'd["ring_bytes"]')" = 1048576 ] || fail "the ring is not bpftool's"
 attach "$dir" "$traced"
 expect_status 1 "a second attach to the same place"
@@ -98,7 +106,13 @@ left=$traced
 new_program right 100000000 200
 right=$traced
 attach "$FS/a/first" "$left" -f caller_main
+expect_status 1 "attach where the directory above is not there"
+expect_text "$T/run.err" "$FS/a is not there" "attach where the directory above is not there"
+expect_empty "$FS" "a refused attach"
+mkdir "$FS/a"
+attach "$FS/a/first" "$left" -f caller_main
 expect_status 0 "attach"
+expect_text "$T/run.err" 'armed .* with programs and maps of its own' "attach"
 attach "$FS/b" "$right" --ring-size 4M
 expect_status 0 "attach beside another"
 send left go
@@ -230,6 +244,9 @@ say "== an attach that fails leaves nothing; one that is killed is detached"
 attach "$FS/none" "$left" -N '*'
 [ "$status" != 0 ] || fail "attach with no function"
 expect_empty "$FS" "an attach that failed"
+attach "$FS/a.b" "$left"
+expect_status 1 "attach to a name with a dot"
+expect_text "$T/run.err" 'no dots' "attach to a name with a dot"
 attach "$T/not-bpffs" "$left"
 expect_status 1 "attach outside a BPF file system"
 expect_text "$T/run.err" 'BPF file system' "attach outside a BPF file system"

@@ -28,14 +28,14 @@ if command -v systemd-analyze >/dev/null; then
 	[ ! -s "$T/run.err" ] || fail "systemd-analyze: $(cat "$T/run.err")"
 fi
 
-# command_of UNIT KEY: into `words`, the words of that line for the instance `game`.
+# command_of UNIT KEY: into `words`, the words of that line for the instance `game.one`.
 command_of() {
 	mapfile -d '' -t words < <(python3 - "$@" "$FS" "$T" <<-'END'
 		import re, shlex, sys
 		unit, key, bpf, own = sys.argv[1:]
 		text = open(unit).read().replace("\\\n", " ")
 		line, = re.findall(rf"^{key}=-?(.*)$", text, re.M)
-		line = re.sub(r"%(.)", lambda found: {"i": "game", "%": "%"}[found[1]], line)
+		line = re.sub(r"%(.)", lambda found: {"i": "game.one", "%": "%"}[found[1]], line)
 		for theirs, ours in (("/sys/fs/bpf", bpf), ("/etc/scopetrace", own + "/etc"), ("/var/lib/scopetrace", own + "/files")):
 		    line = line.replace(theirs, ours)
 		sys.stdout.write("".join(word + "\0" for word in shlex.split(line)))
@@ -50,12 +50,12 @@ chmod 700 "$FS" # as systemd mounts it
 mkdir "$T/etc" "$T/bin"
 mkdir -m 777 "$T/files"
 cp "$SCOPETRACE" "$T/bin/scopetrace" # the tree may not be theirs to enter
-printf 'outer\nmiddle\n# the small ones, too\ninner\n' >"$T/etc/game.functions"
+printf 'outer\nmiddle\n# the small ones, too\ninner\n' >"$T/etc/game.one.functions"
 export PATH=$T/bin:$PATH
 
 start program out "$target" --threads 2 --calls 2000 --rate 500 --wait-go
 wait_line program '^pid ([0-9]+)$'
-printf '#!/bin/sh\n[ "$*" = "show --property MainPID --value game.service" ] && echo %d\n' "${BASH_REMATCH[1]}" \
+printf '#!/bin/sh\n[ "$*" = "show --property MainPID --value game.one.service" ] && echo %d\n' "${BASH_REMATCH[1]}" \
 	>"$T/bin/systemctl"
 chmod +x "$T/bin/systemctl"
 
@@ -88,7 +88,7 @@ finish program
 expect_empty "$FS" "detach"
 expect_nothing_left "$T/before" "the units"
 
-run "$SCOPETRACE" report --json "$T"/files/game-[0-9]*-[0-9]*.scope
+run "$SCOPETRACE" report --json "$T"/files/game.one-[0-9]*-[0-9]*.scope
 expect_status 0 "report"
 for function in outer middle inner; do
 	seen=$(json "sum(f['calls'] for f in d['functions'] if f['name'] == '$function')" "$T/run.out")
