@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,9 +205,22 @@ static const char *refusal(int err)
 	return err == -LINK_REFUSED_SITE ? "it cannot trace the instruction there" : strerror(-err);
 }
 
+/* While it was being armed: then any of its files may be gone first. */
+static bool has_ended(pid_t pid)
+{
+	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	bool gone = ended.fd < 0 ? errno == ESRCH : poll(&ended, 1, 0) == 1;
+
+	if (ended.fd >= 0)
+		close(ended.fd);
+	return gone;
+}
+
 static void say_failure(const struct group *group, int err)
 {
-	if (err == -ESRCH)
+	if (has_ended(group->pid))
+		log_error("cannot hook process %d: the process has ended", group->pid);
+	else if (err == -ESRCH)
 		log_error("cannot hook process %d: it has ended, or is a thread of another process",
 			  group->pid);
 	else if (err == -EPERM || err == -EACCES)

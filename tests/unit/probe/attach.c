@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -293,6 +294,26 @@ Test(attach, no_such_process)
 	cr_expect_eq(probe_session_attach(session, 0x3fffffff, &function, 1), -ESRCH);
 	expect_said("has ended");
 	probe_session_close(session);
+}
+
+/* It ended while it was looked at: its files are then gone first. */
+Test(attach, a_process_that_has_ended)
+{
+	struct probe_function function = of_self("plain_one", plain_one);
+	struct probe_session *session = open_session(1);
+	pid_t child = fork();
+	char path[32];
+
+	if (!child)
+		_exit(0);
+	cr_assert_eq(waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+	snprintf(path, sizeof(path), "/proc/%d/exe", child);
+	function.binary = path;
+	cr_redirect_stderr();
+	cr_expect_lt(probe_session_attach(session, child, &function, 1), 0);
+	expect_said("the process has ended");
+	probe_session_close(session);
+	waitpid(child, NULL, 0);
 }
 
 Test(attach, no_such_file)
