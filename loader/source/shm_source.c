@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/right.h"
 #include "libscope/reader.h"
 #include "source/held.h"
 
@@ -415,9 +416,8 @@ void shm_source_say(pid_t pid, int err)
 		break;
 	case EACCES:
 	case EPERM:
-		log_error("no permission to read the libscope segment of process %d: run as its user, or as "
-			  "root",
-			  pid);
+		log_error("no permission to read the libscope segment of process %d: %s", pid,
+			  right_to_look());
 		break;
 	default:
 		log_error("cannot open the libscope segment of process %d: %s", pid, strerror(err));

@@ -15,6 +15,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "base/right.h"
 #include "base/vec.h"
 
 enum { KERNEL_THREAD = 0x00200000 }; /* PF_KTHREAD in the flags of /proc/PID/stat */
@@ -338,8 +339,7 @@ static void say_failure(pid_t pid, int err)
 		break;
 	case -EACCES:
 	case -EPERM:
-		log_error("process %d is not yours to look at: run scopetrace as its user, or as root (sudo)",
-			  pid);
+		log_error("process %d is not yours to look at: %s", pid, right_to_look());
 		break;
 	default:
 		log_error("cannot look at process %d: %s", pid, strerror(-err));

@@ -76,6 +76,8 @@ run "${nobody[@]}" "$T/user/scopetrace" export "$T/user/out.scope" -t csv
 expect_text "$T/run.out" ',manual,frame,' "manual scopes without root"
 run "${nobody[@]}" "$T/user/scopetrace" record -p "$calls" -o "$T/user/other.scope"
 expect 1 "another user's process without root" 'permi|privilege|root|allowed'
+run setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$SCOPETRACE" record -p "$calls" -o "$T/out.scope"
+expect 1 "root without a right" 'root without CAP_SYS_PTRACE'
 
 say "== the machine"
 # A namespace of its own, in which the kernel's type information is hidden.
