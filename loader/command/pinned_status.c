@@ -53,6 +53,17 @@ static const char *function_name(const struct pinned_status *s, uint32_t id)
 	return id < s->pinned.capture.functions ? s->functions[id].name : "?";
 }
 
+/* Those of the list: a call that was left by one of its exits is counted as completed only when its thread is
+ * hit again. */
+static size_t open_calls(const struct pinned_status *s, uint32_t id)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < s->call_count; i++)
+		open += s->calls[i].function == id;
+	return open;
+}
+
 /* malloc'ed: as people call it. */
 static char *shown(const char *name)
 {
@@ -99,10 +110,9 @@ static void print_functions(const struct pinned_status *s)
 		const struct function_counters *c = &s->counters[i];
 		const struct function_setting *f = &s->functions[i];
 		char *name = shown(f->name);
-		uint64_t open = c->opened - c->completed - c->discarded - c->unwound - c->unfinished;
 
-		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10" PRIu64 "  %-11s %s%s\n",
-		       (uint64_t)c->entries, (uint64_t)c->completed, (uint64_t)c->ring_lost, open,
+		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n",
+		       (uint64_t)c->entries, (uint64_t)c->completed, (uint64_t)c->ring_lost, open_calls(s, i),
 		       f->returns ? return_way_name((enum return_way)f->returns) : "-", name ? name : "?",
 		       f->flags & FUNCTION_OFF ? " (off)" : "");
 		free(name);
@@ -154,6 +164,16 @@ static void json_string(const char *key, const char *value)
 	escape_json(stdout, value);
 }
 
+/* As `report --json` has it, and the symbol, which other commands take. */
+static void json_name(const char *symbol)
+{
+	char *demangled = demangle(symbol);
+
+	json_string("name", demangled ? demangled : symbol);
+	json_string("symbol", symbol);
+	free(demangled);
+}
+
 static void json_functions(const struct pinned_status *s)
 {
 	printf(",\n\"functions\":[");
@@ -162,20 +182,20 @@ static void json_functions(const struct pinned_status *s)
 		const struct function_setting *f = &s->functions[i];
 
 		printf("%s\n{\"id\":%u", i ? "," : "", i);
-		json_string("symbol", f->name);
+		json_name(f->name);
 		json_string("path", f->module);
 		json_string("returns", f->returns ? return_way_name((enum return_way)f->returns) : "");
 		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64 ",\"entries\":%" PRIu64 ",\"opened\":%" PRIu64
 		       ",\"returns_seen\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"discarded\":%" PRIu64
 		       ",\"unwound\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"orphans\":%" PRIu64
 		       ",\"too_deep\":%" PRIu64 ",\"filtered\":%" PRIu64 ",\"below_minimum\":%" PRIu64
-		       ",\"ring_lost\":%" PRIu64 ",\"instants\":%" PRIu64 "}",
+		       ",\"ring_lost\":%" PRIu64 ",\"instants\":%" PRIu64 ",\"open\":%zu}",
 		       f->flags & FUNCTION_OFF ? "true" : "false", (uint64_t)f->minimum_ns,
 		       (uint64_t)c->entries, (uint64_t)c->opened, (uint64_t)c->returns,
 		       (uint64_t)c->completed, (uint64_t)c->discarded, (uint64_t)c->unwound,
 		       (uint64_t)c->unfinished, (uint64_t)c->orphans, (uint64_t)c->too_deep,
 		       (uint64_t)c->filtered, (uint64_t)c->below_minimum, (uint64_t)c->ring_lost,
-		       (uint64_t)c->instants);
+		       (uint64_t)c->instants, open_calls(s, i));
 	}
 	printf("]");
 }
@@ -219,7 +239,7 @@ static void json_calls(const struct pinned_status *s)
 
 		printf("%s\n{\"pid\":%u,\"tid\":%u,\"start_ns\":%" PRIu64 ",\"function\":%u", i ? "," : "",
 		       call->tgid, call->tid, call->start_ns, call->function);
-		json_string("symbol", function_name(s, call->function));
+		json_name(function_name(s, call->function));
 		printf("}");
 	}
 	printf("]");
