@@ -17,8 +17,8 @@
 
 static const char help[] =
 	"usage: scopetrace set --pin DIR CHANGE...\n"
-	"Changes the pinned capture in DIR while it runs; in force within milliseconds. The changes are made in the\n"
-	"order given. `bpftool map update` does the same: scopetrace-pinned(7) tells the bytes.\n\n"
+	"Changes the pinned capture in DIR while it runs; each is in force at the next hit. The changes are made\n"
+	"in the order given. `bpftool map update` does the same: scopetrace-pinned(7) tells the bytes.\n\n"
 	"      --pin DIR            where\n"
 	"      --off NAME           no more calls of this function ('GLOB*' for several); --on NAME: again\n"
 	"      --min TIME           drop calls that are shorter (they are counted); 0: none\n"
