@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -435,6 +436,18 @@ static int refuse(const struct chunk_file *a, const struct chunk_file *b, const 
 	return -EINVAL;
 }
 
+/* They begin alike to the nanosecond: one file, or copies, one of which may have been made while it grew. */
+static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
+{
+	struct stat first, second;
+
+	if (fstat(a->fd, &first) || fstat(b->fd, &second) || first.st_size == second.st_size)
+		return refuse(a, b, "they are one and the same; name it once");
+	if (first.st_size < second.st_size)
+		return refuse(a, b, "the first is an earlier part of the same file as the second; leave it out");
+	return refuse(a, b, "the second is an earlier part of the same file as the first; leave it out");
+}
+
 /* Are they parts of one capture, each given once? */
 static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
 {
@@ -445,7 +458,7 @@ static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
 	    x->capture_start_ns != y->capture_start_ns)
 		return refuse(a, b, "they are not parts of one capture; read them one by one");
 	if (x->monotonic_ns == y->monotonic_ns && x->realtime_ns == y->realtime_ns)
-		return refuse(a, b, "they are one and the same; name it once");
+		return refuse_copy(a, b);
 	return a->seekable && b->seekable ? 0 : refuse(a, b, "a pipe cannot be read twice; give files");
 }
 

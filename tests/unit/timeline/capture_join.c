@@ -597,6 +597,8 @@ Test(capture_join, of_other_captures)
 	bytes = file_read(paths[0], &length);
 	file_write(paths[1], bytes, length);
 	expect_refused("one and the same");
+	file_write(paths[1], bytes, length - 8);
+	expect_refused("the second is an earlier part of the same file");
 	free(bytes);
 }
 
