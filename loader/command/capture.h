@@ -69,12 +69,12 @@ struct capture_options {
 
 /* The segments of the process, one after another where it runs other programs by exec. */
 struct capture_segments {
-	struct source *source;		 /* of the present one; NULL: there is none (yet) */
-	bool refused;			 /* there is one that cannot be read */
-	uint64_t young_until_ns;	 /* a program that has just begun will make its segment any moment */
-	uint64_t look_ns;		 /* not before then, so that looking stays cheap */
-	uint64_t lost_before;		 /* events discarded before the present one was opened */
-	uint64_t overwritten;		 /* of the events that are lost: before we came, as nobody read them */
+	struct source *source;	 /* of the present one; NULL: there is none (yet) */
+	bool refused;		 /* there is one that cannot be read */
+	uint64_t young_until_ns; /* a program that has just begun will make its segment any moment */
+	uint64_t look_ns;	 /* not before then, so that looking stays cheap */
+	uint64_t lost_before;	 /* events discarded before the present one was opened */
+	uint64_t overwritten;	 /* of the events that are lost: before we came, as nobody read them */
 	struct segment_accounting *done; /* of those that are over */
 	size_t done_count, done_capacity;
 	struct hash_map tids; /* own-namespace tid -> ours, where the process has a pid namespace */

@@ -323,9 +323,9 @@ static bool is_last(const struct pin_links *links, const struct pin_link *link, 
 }
 
 /*
- * Which places are hooked, and with which cookies, is known by links alone: the exits of functions stand in no
- * map. So the last link to a file is kept for processes that are added later, as one to ourselves, who end at
- * once: then it is in force nowhere.
+ * Which places are hooked, and with which cookies, is known by links alone: the exits of functions stand in
+ * no map. So the last link to a file is kept for processes that are added later, as one to ourselves, who end
+ * at once: then it is in force nowhere.
  */
 static void keep_link(const struct pinned *pinned, const struct pin_link *link)
 {

@@ -233,8 +233,8 @@ static void say_attached(const struct attaching *a)
 	log_info("armed %zu of %zu functions in pid %d; pinned in %s, %s: `scopetrace drain --pin %s` "
 		 "records, `scopetrace detach --pin %s` ends it",
 		 probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid, a->dir,
-		 a->loaded ? "with programs and maps of its own" : "with those that were loaded there", a->dir,
-		 a->dir);
+		 a->loaded ? "with programs and maps of its own" : "with those that were loaded there",
+		 a->dir, a->dir);
 	if (a->options->watch)
 		log_info("process %d watches: manual scopes are captured while nobody drains",
 			 a->watcher.pid);

@@ -111,8 +111,8 @@ static void print_functions(const struct pinned_status *s)
 		const struct function_setting *f = &s->functions[i];
 		char *name = shown(f->name);
 
-		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n",
-		       (uint64_t)c->entries, (uint64_t)c->completed, (uint64_t)c->ring_lost, open_calls(s, i),
+		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n", (uint64_t)c->entries,
+		       (uint64_t)c->completed, (uint64_t)c->ring_lost, open_calls(s, i),
 		       f->returns ? return_way_name((enum return_way)f->returns) : "-", name ? name : "?",
 		       f->flags & FUNCTION_OFF ? " (off)" : "");
 		free(name);

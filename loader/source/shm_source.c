@@ -444,7 +444,8 @@ static void pass_over_leftovers(struct shm_source *s)
 	scope_reader_drain(s->reader, &events, 0);
 }
 
-/* Of a recorder that was killed, of a process that opened capture itself, or since the last reader stopped. */
+/* Of a recorder that was killed, of a process that opened capture itself, or since the last reader stopped.
+ */
 static void say_backlog(const struct shm_source *s)
 {
 	const struct scope_reader_counts *before = &s->before;

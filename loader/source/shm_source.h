@@ -29,9 +29,10 @@ struct source *shm_source_open(pid_t pid, const struct tid_translator *translato
 struct source *shm_source_try(pid_t pid, const struct tid_translator *translator);
 
 /*
- * The same for one of several readers of a capture (any number but 0), one after another. What is drained counts
- * as taken only with shm_source_commit, which is for when it is safe: a later reader of the capture goes on, and
- * counts on, from there, also if this one turned the segment's capture off: what was open then ends for the next.
+ * The same for one of several readers of a capture (any number but 0), one after another. What is drained
+ * counts as taken only with shm_source_commit, which is for when it is safe: a later reader of the capture
+ * goes on, and counts on, from there, also if this one turned the segment's capture off: what was open then
+ * ends for the next.
  */
 struct source *shm_source_try_again(pid_t pid, const struct tid_translator *translator, uint64_t capture);
 void shm_source_say(pid_t pid, int error);

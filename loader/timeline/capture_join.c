@@ -444,7 +444,8 @@ static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
 	if (fstat(a->fd, &first) || fstat(b->fd, &second) || first.st_size == second.st_size)
 		return refuse(a, b, "they are one and the same; name it once");
 	if (first.st_size < second.st_size)
-		return refuse(a, b, "the first is an earlier part of the same file as the second; leave it out");
+		return refuse(a, b,
+			      "the first is an earlier part of the same file as the second; leave it out");
 	return refuse(a, b, "the second is an earlier part of the same file as the first; leave it out");
 }
 
