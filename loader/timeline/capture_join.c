@@ -359,7 +359,12 @@ static int match_losses(struct capture_join *join)
 
 	for (uint32_t file = 0; file < join->file_count && !err && join->lost.count; file++)
 		err = visit_file(join, file, find_written);
-	return err ? err : lost_ranges_settle(&join->lost);
+	if (err)
+		return err;
+	err = lost_ranges_settle(&join->lost);
+	if (err == -EFBIG)
+		log_error("the captures have thousands of losses of one and the same manual event");
+	return err;
 }
 
 static int match_all(struct capture_join *join)

@@ -7,6 +7,9 @@
 
 #include "base/vec.h"
 
+/* Losses that hold one claim: each file has one of it at most, so that more are forged, and dear. */
+#define OPEN_MOST 4096
+
 int lost_ranges_add(struct lost_ranges *ranges, const struct lost_range *range)
 {
 	if (vec_grow(&ranges->items, &ranges->capacity, ranges->count))
@@ -163,6 +166,8 @@ static uint64_t border(const struct sweep *sweep)
 
 static int open_range(struct sweep *sweep)
 {
+	if (sweep->open_count == OPEN_MOST)
+		return -EFBIG;
 	if (vec_grow(&sweep->open, &sweep->capacity, sweep->open_count))
 		return -ENOMEM;
 	sweep->open[sweep->open_count++] = &sweep->ranges->items[sweep->next++];

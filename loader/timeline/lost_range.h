@@ -46,7 +46,7 @@ int lost_ranges_sort(struct lost_ranges *ranges);
 /* An event of this claim is in a file. 0, -ENOMEM, or -EFBIG: more than `most` lie within losses. */
 int lost_ranges_written(struct lost_ranges *ranges, uint32_t place, uint64_t claim, size_t most);
 
-/* Works out what is left of each. 0 or -ENOMEM. */
+/* Works out what is left of each. 0, -ENOMEM, or -EFBIG: thousands are of one claim. */
 int lost_ranges_settle(struct lost_ranges *ranges);
 
 void lost_ranges_clear(struct lost_ranges *ranges);
