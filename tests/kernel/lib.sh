@@ -35,7 +35,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%3d s  %s\n' $SECONDS "$*"; }
 
 # Ends the test, with what its programs had said.
 fail() {

@@ -10,9 +10,10 @@ need "$SCOPETRACE" "$target"
 functions=(-f outer -f middle -f inner)
 snapshot "$T/before"
 
-# new_program NAME CALLS RATE: waits for a line before its first call; its pid is in $traced.
+# new_program NAME CALLS RATE: waits for a line before its first call; its pid is in $traced. It paces itself by spinning, and
+# leaves the processors to whoever looks at it.
 new_program() {
-	start "$1" out "$target" --threads 2 --calls "$2" --rate "$3" --wait-go
+	start "$1" out nice -n 19 "$target" --threads 2 --calls "$2" --rate "$3" --wait-go
 	wait_line "$1" '^pid ([0-9]+)$'
 	traced=${BASH_REMATCH[1]}
 }
