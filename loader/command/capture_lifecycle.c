@@ -201,11 +201,11 @@ static int follow_lost_exec(struct capture *c)
 
 	if (process_read_name(pid, comm, &command))
 		return 0;
-	log_warning(
-		"process %d runs %s now, and the kernel's ring had no room to tell it: it is hooked again. What "
-		"it has called meanwhile may be missing; choose a larger ring",
-		pid, comm);
-	probe_session_reattach(c->session, pid);
+	if (!probe_session_reattach(c->session, pid)) /* or it is said why not */
+		log_warning(
+			"process %d runs %s now, and the kernel's ring had no room to tell it: it is hooked again. What "
+			"it has called meanwhile may be missing; choose a larger ring",
+			pid, comm);
 	return name_process(c, comm, command, io_now_ns());
 }
 
