@@ -130,6 +130,7 @@ struct capture {
 	bool time_is_up; /* --duration has passed */
 	bool over;	 /* it has, or a signal came, or the process has ended */
 	bool stopped;	 /* nothing more is captured, since end_ns */
+	int stop_error;	 /* of that: the first, or 0 */
 	uint64_t end_ns;
 	struct symbol_table symbols;
 	bool has_symbols;
@@ -173,7 +174,7 @@ int capture_run(struct capture *capture);
  */
 int capture_finish(struct capture *capture);
 
-/* Its first half: nothing more is captured. Once; later calls do nothing. 0 or -errno. */
+/* Its first half: nothing more is captured. Once; later calls only tell again how it went: 0 or -errno. */
 int capture_stop(struct capture *capture);
 
 /* Frees and closes everything, in whatever state; waits for the command's end (having ended it if its time is

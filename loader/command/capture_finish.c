@@ -38,20 +38,18 @@ static void say_lost_threads(const struct relay *relay)
  */
 int capture_stop(struct capture *c)
 {
-	int err;
-
 	if (c->stopped)
-		return 0;
+		return c->stop_error;
 	c->stopped = true;
-	err = drainer_stop(&c->events.drainer);
+	c->stop_error = drainer_stop(&c->events.drainer);
 	if (c->segments.source)
 		shm_source_stop(c->segments.source);
 	c->end_ns = io_now_ns();
 	capture_end_lifecycle(c);
 	if (c->session)
 		probe_session_detach(c->session);
-	keep_first(&err, drainer_stop(&c->calls.drainer));
-	return err;
+	keep_first(&c->stop_error, drainer_stop(&c->calls.drainer));
+	return c->stop_error;
 }
 
 /*

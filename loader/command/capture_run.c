@@ -186,12 +186,10 @@ int capture_run(struct capture *c)
 
 	capture_writer_set_stalled(c->writer, while_stalled, c);
 	while (taken >= 0 && !c->over) {
-		bool over;
-
 		now = io_now_ns();
-		over = is_over(c, now);
+		is_over(c, now);
 		taken = each_second(c, now);
-		if (!taken && !over)
+		if (!taken && !c->over)
 			taken = capture_tend_flight(c, now);
 		if (!taken)
 			taken = capture_take(c);
