@@ -126,6 +126,21 @@ static void x86_jump(const cs_x86 *x86, enum step_kind kind, struct step *step)
 	step->displacement = x86->operands[0].imm;
 }
 
+static void x86_push_or_pop(const cs_x86 *x86, enum step_kind kind, struct step *step)
+{
+	step->kind = (uint8_t)kind;
+	if (x86->operands[0].type == X86_OP_REG && x86->operands[0].size == 8)
+		step->to = x86_register(x86->operands[0].reg);
+}
+
+static void x86_call(const cs_x86 *x86, struct step *step)
+{
+	step->kind = STEP_CALL;
+	if (x86->operands[0].type == X86_OP_IMM)
+		step->displacement = x86->operands[0].imm;
+	step->writes |= 0x0fc7; /* rax, rcx, rdx, rsi, rdi, r8-r11 */
+}
+
 static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -152,9 +167,7 @@ static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 		break;
 	case X86_INS_PUSH:
 	case X86_INS_POP:
-		step->kind = insn->id == X86_INS_PUSH ? STEP_PUSH : STEP_POP;
-		if (x86->operands[0].type == X86_OP_REG && x86->operands[0].size == 8)
-			step->to = x86_register(x86->operands[0].reg);
+		x86_push_or_pop(x86, insn->id == X86_INS_PUSH ? STEP_PUSH : STEP_POP, step);
 		break;
 	case X86_INS_LEAVE:
 		step->kind = STEP_LEAVE;
@@ -167,10 +180,7 @@ static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 		step->displacement = -8;
 		break;
 	case X86_INS_CALL:
-		step->kind = STEP_CALL;
-		if (x86->operands[0].type == X86_OP_IMM)
-			step->displacement = x86->operands[0].imm;
-		step->writes |= 0x0fc7; /* rax, rcx, rdx, rsi, rdi, r8-r11 */
+		x86_call(x86, step);
 		break;
 	case X86_INS_JMP:
 		x86_jump(x86, STEP_JUMP, step);
