@@ -129,28 +129,6 @@ static void say_exec(struct capture *c, const struct capture_exec *exec, bool is
 			exec->pid, late_ms);
 }
 
-#define STACK_FIELD 28 /* startstack in /proc/PID/stat, see proc(5) */
-
-/* Where the stack of its program begins: the kernel chooses it anew at each exec. 0: that cannot be read. */
-static uint64_t read_stack(pid_t pid)
-{
-	char path[64], text[1024], *at;
-	size_t length;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
-	at = strrchr(text, ')'); /* the end of field 2, which may hold anything */
-	for (int field = 2; at && field < STACK_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
-}
-
 /* Of several that are told at once only the program of the last one runs. */
 static int follow_execs(struct capture *c, const struct capture_exec *execs, size_t count)
 {
@@ -167,7 +145,7 @@ static int follow_execs(struct capture *c, const struct capture_exec *execs, siz
 		err = name_after_exec(c, &execs[i], i + 1 == count);
 	if (!err && !lost && is_news)
 		say_exec(c, last, is_late);
-	c->lifecycle.stack = read_stack(last->pid);
+	c->lifecycle.stack = process_stack_start(last->pid);
 	c->lifecycle.changed = false;
 	return err;
 }
@@ -213,7 +191,7 @@ static int follow_lost_exec(struct capture *c)
 int capture_watch_program(struct capture *c)
 {
 	struct capture_lifecycle *life = &c->lifecycle;
-	uint64_t stack = c->hooked ? read_stack(c->process.pid) : 0;
+	uint64_t stack = c->hooked ? process_stack_start(c->process.pid) : 0;
 	bool was_known = life->stack;
 
 	if (!stack || stack == life->stack || process_ended(&c->process)) {

@@ -2,7 +2,6 @@
 #include "command/pinned_process.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +57,7 @@ int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture, s
 
 bool pinned_process_ended(const struct pinned_process *p)
 {
-	struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
-
-	return p->pidfd < 0 || poll(&ended, 1, 0) == 1;
+	return p->pidfd < 0 || pidfd_ended(p->pidfd);
 }
 
 /* The arguments that can be read are of the program that runs now, which may be another one by then. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "probe/pin.h"
 #include "probe/pinned.h"
 #include "source/shm_source.h"
+#include "target/process.h"
 
 #define ROUND_NS 20000000ull
 #define LOOK_NS                                                                                    \
@@ -45,9 +45,7 @@ struct watch {
 
 static bool has_ended(const struct watched *process)
 {
-	struct pollfd ended = {.fd = process->pidfd, .events = POLLIN};
-
-	return process->pidfd < 0 || poll(&ended, 1, 0) == 1;
+	return process->pidfd < 0 || pidfd_ended(process->pidfd);
 }
 
 /* Its capture is off, at once. */

@@ -25,6 +25,7 @@ struct stat_line {
 	char state;
 	unsigned long flags;
 	uint64_t start_ticks; /* since boot */
+	uint64_t stack_start; /* 0: not ours to know */
 	char comm[17];
 };
 
@@ -50,7 +51,7 @@ static int read_proc(pid_t pid, pid_t tid, const char *name, char **text)
 static bool parse_stat(const char *text, struct stat_line *line)
 {
 	const char *open = strchr(text, '('), *close = strrchr(text, ')');
-	unsigned long long start = 0;
+	unsigned long long start = 0, stack = 0;
 	size_t length;
 
 	if (!open || !close || close < open)
@@ -61,10 +62,12 @@ static bool parse_stat(const char *text, struct stat_line *line)
 	memcpy(line->comm, open + 1, length);
 	line->comm[length] = '\0';
 	if (sscanf(close + 1,
-		   " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-		   &line->state, &line->flags, &start) != 3)
+		   " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu"
+		   " %*u %*d %*u %*u %*u %llu",
+		   &line->state, &line->flags, &start, &stack) != 4)
 		return false;
 	line->start_ticks = start;
+	line->stack_start = stack;
 	return true;
 }
 
@@ -374,7 +377,19 @@ void process_close(struct process *process)
 
 bool process_ended(const struct process *process)
 {
-	struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
+	return pidfd_ended(process->pidfd);
+}
+
+bool pidfd_ended(int pidfd)
+{
+	struct pollfd poll_fd = {.fd = pidfd, .events = POLLIN};
 
 	return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLIN | POLLHUP));
+}
+
+uint64_t process_stack_start(pid_t pid)
+{
+	struct stat_line line;
+
+	return read_stat(pid, 0, &line) ? 0 : line.stack_start;
 }

@@ -30,6 +30,10 @@ void process_close(struct process *process); /* takes a zeroed one too */
 
 /* True once it has ended (its last thread, not just its leader). */
 bool process_ended(const struct process *process);
+bool pidfd_ended(int pidfd); /* the same by its pidfd alone; false for a negative one */
+
+/* Where the stack of its program begins: the kernel chooses it anew at each exec. 0: that cannot be read. */
+uint64_t process_stack_start(pid_t pid);
 
 /*
  * The name and the arguments (joined by blanks, malloc'ed; the name if there are none) of what process `pid`
