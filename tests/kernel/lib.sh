@@ -37,15 +37,15 @@ trap 'exit 1' INT TERM HUP
 
 say() { printf '%3d s  %s\n' $SECONDS "$*"; }
 
-# Ends the test, with what its programs had said.
+# Ends the test, with what its programs had said; the reason is the last line, which the runner shows for certain.
 fail() {
 	local file
-	printf 'FAILED: %s\n' "$*"
 	for file in "$T"/*.log "$T"/*.err; do
 		[ -s "$file" ] || continue
 		printf -- '--- %s\n' "$(basename "$file")"
 		tail -n 20 "$file"
 	done
+	printf 'FAILED: %s\n' "$*"
 	exit 1
 }
 
