@@ -167,7 +167,7 @@ kill -HUP "${pid[nohup]}"
 finish nohup
 expect_status 0 "SIGHUP under nohup"
 # A command that ignores SIGTERM does not make us unstoppable.
-start stubborn err "$SCOPETRACE" record -o "$T/stubborn.scope" -d 200ms -- sh -c 'trap "" TERM; echo $$ >"$0"; sleep 30 & echo $! >"$1"; wait; wait' "$T/stubborn.pid" "$T/sleep.pid"
+start stubborn err "$SCOPETRACE" record -o "$T/stubborn.scope" -d 200ms -- sh -c 'exec 2>/dev/null; trap "" TERM; echo $$ >"$0"; sleep 30 & echo $! >"$1"; wait; wait' "$T/stubborn.pid" "$T/sleep.pid"
 wait_line stubborn 'the time is up'
 kill -INT "${pid[stubborn]}"
 finish stubborn

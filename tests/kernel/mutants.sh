@@ -9,24 +9,27 @@ ROOT=$(cd "$HERE/../.." && pwd)
 PATIENCE=300 # of `run` in this script
 export THREADS=2 RATE=5000 CALLS=1000
 
-# A loader from a patched copy, kept in the build directory: the next time only what the patch touches is built.
+# One copy of the sources, and its objects, serve all mutants in turn: a patch is taken back when its loader is built, and
+# make builds again only what the patches touch.
+source=$O/mutants/source
+rm -rf "$O/mutants"
+mkdir -p "$source/tests"
+cp -rp "$ROOT/Makefile" "$ROOT/bpf" "$ROOT/vmlinux" "$ROOT/loader" "$ROOT/libscope" "$source/"
+cp -p "$ROOT"/tests/*.mk "$source/tests/"
+
 build() {
-	local name=$1 source=$O/mutants/$1/source
-	rm -rf "$source"
-	mkdir -p "$source"
-	# With their times, so that make builds only what the patch touches.
-	cp -rp "$ROOT/Makefile" "$ROOT/bpf" "$ROOT/vmlinux" "$ROOT/loader" "$ROOT/libscope" "$source/"
-	mkdir "$source/tests"
-	cp -p "$ROOT"/tests/*.mk "$source/tests/"
-	patch --quiet --strip=1 --directory="$source" <"$ROOT/tests/mutants/$name.patch" ||
+	local name=$1 apply=(patch --quiet --strip=1 "--directory=$source")
+	"${apply[@]}" <"$ROOT/tests/mutants/$name.patch" ||
 		fail "tests/mutants/$name.patch does not fit the sources any more: make it anew"
-	env -u MAKEFLAGS -u MAKELEVEL make -s -j2 -C "$source" "O=$O/mutants/$name/build" \
-		"$O/mutants/$name/build/scopetrace" >"$T/$name.log" 2>&1 || fail "the mutant $name does not build"
+	env -u MAKEFLAGS -u MAKELEVEL make -s -j2 -C "$source" "O=$O/mutants/build" "$O/mutants/build/scopetrace" \
+		>"$T/$name.log" 2>&1 || fail "the mutant $name does not build"
+	mv "$O/mutants/build/scopetrace" "$O/mutants/$name"
+	"${apply[@]}" --reverse <"$ROOT/tests/mutants/$name.patch"
 }
 
 # judge NAME SHAPE CHECK...: the true loader passes this shape, the mutant does not, and one of these checks says so.
 judge() {
-	local name=$1 shape=$2 mutant=$O/mutants/$1/build/scopetrace check
+	local name=$1 shape=$2 mutant=$O/mutants/$1 check
 	shift 2
 	run bash "$HERE/call_for_call.sh" "$shape"
 	[ "$status" = 0 ] || { cat "$T/run.out"; fail "the true loader does not pass '$shape', so it cannot judge $name"; }
