@@ -2,7 +2,7 @@
 /*
  * Manual scopes of one thread that were started and not yet stopped. Purpose: which start a stop belongs to.
  * Owner: one thread. Stops are looked for among the nearest of the innermost scopes; those further out are
- * found through a table.
+ * found through a table. Invariant: memory grows with those that are open, however many were.
  */
 #ifndef SCOPETRACE_TIMELINE_STARTS_H
 #define SCOPETRACE_TIMELINE_STARTS_H
@@ -23,6 +23,7 @@ struct start {
 struct starts {
 	struct start *items; /* innermost last; stopped ones stay until they are innermost */
 	size_t count, capacity;
+	size_t open;	     /* not stopped */
 	struct hash_map far; /* id -> index: all that were pushed out of the nearest, and others */
 };
 
