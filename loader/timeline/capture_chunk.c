@@ -11,6 +11,13 @@
 
 #define SECTOR 512 /* what a disk writes whole, at the least */
 
+/*
+ * What deflated chunks may come to together: zlib can make a thousand bytes of one, and what readers keep of
+ * them is several times larger yet. Records of times and names stay far below a hundred.
+ */
+#define SWELL_FREE  (64u << 20)
+#define SWELL_TIMES 100
+
 /* Bytes that grow as they must. */
 struct room {
 	unsigned char *bytes;
@@ -28,9 +35,10 @@ struct chunk_reader {
 	struct ring_span read; /* from the first to the last that was told; last 0: none was */
 	const struct chunk_drop *drops;
 	size_t drop_count;
-	struct room stored;   /* payload and padding as they are in the file */
-	struct room inflated; /* of a deflated chunk */
-	struct room fitted;   /* its records, in this build's size */
+	struct room stored;			 /* payload and padding as they are in the file */
+	struct room inflated;			 /* of a deflated chunk */
+	struct room fitted;			 /* its records, in this build's size */
+	uint64_t deflated_bytes, inflated_bytes; /* of all deflated chunks so far */
 	uint64_t records[CHUNK_TYPES];
 };
 
@@ -195,6 +203,14 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 		       : chunk_damaged(file, reader->offset, "a checksum does not match");
 }
 
+/* Who trusts the file has read all of it before, and reads parts of it more than once. */
+static bool swells(struct chunk_reader *reader, uint32_t deflated, uint32_t inflated)
+{
+	reader->deflated_bytes += deflated;
+	reader->inflated_bytes += inflated;
+	return !reader->trusts && reader->inflated_bytes > SWELL_FREE + SWELL_TIMES * reader->deflated_bytes;
+}
+
 /* Makes a deflated payload whole. */
 static int inflate_chunk(struct chunk_reader *reader, struct chunk *chunk, uint16_t flags)
 {
@@ -213,6 +229,9 @@ static int inflate_chunk(struct chunk_reader *reader, struct chunk *chunk, uint1
 	length = inflated_length(chunk->payload, chunk->length);
 	if (!length)
 		return chunk_damaged(reader->file, chunk->offset, "a deflated chunk of an impossible length");
+	if (swells(reader, chunk->length, length))
+		return chunk_damaged(reader->file, chunk->offset,
+				     "deflated chunks that inflate to more than a hundred times their size");
 	if (make_room(&reader->inflated, length))
 		return -ENOMEM;
 	err = inflate_payload(chunk->payload, chunk->length, reader->inflated.bytes);

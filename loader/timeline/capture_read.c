@@ -58,6 +58,8 @@ static int take_strings(struct reader *reader, const void *records, size_t lengt
 		memcpy(&size, at, sizeof(size));
 		if (size > CAPTURE_STRING_MAX || left - sizeof(size) < ((size + 3u) & ~3u))
 			return damaged(reader, "a string longer than its chunk");
+		if (!size)
+			return damaged(reader, "an empty string that has a number of its own");
 		padded = (size + 3u) & ~3u;
 		if (vec_grow(&timeline->names, &reader->capture->name_capacity, timeline->name_count))
 			return -ENOMEM;
@@ -375,19 +377,33 @@ static int take_early(struct reader *reader)
 	return err;
 }
 
+/* An entry may lead into the middle of a chunk, where another seems to begin: so one would be read often. */
+static int read_entry(struct reader *reader, struct chunk_reader *chunks, const struct index_entry *entry,
+		      uint64_t *end)
+{
+	struct chunk *chunk = &reader->chunk;
+	int more;
+
+	chunk_reader_seek(chunks, entry->offset);
+	more = chunk_reader_any(chunks, chunk);
+	if (more <= 0)
+		return more;
+	if (chunk->offset != entry->offset || chunk->offset < *end || chunk->type != entry->type ||
+	    chunk->count != entry->count)
+		return damaged(reader, "a chunk that is not what the index tells of it");
+	*end = chunk->next;
+	return take_early(reader);
+}
+
 static int read_early(struct reader *reader, const struct index_entry *entries, size_t count)
 {
 	struct chunk_reader *chunks = chunk_reader_create(reader->file);
+	uint64_t end = 0;
 	int err = chunks ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && !err; i++) {
-		int more;
-
-		if (entries[i].type != CHUNK_ANCHOR && entries[i].type != CHUNK_PROCESS)
-			continue;
-		chunk_reader_seek(chunks, entries[i].offset);
-		more = chunk_reader_next(chunks, &reader->chunk);
-		err = more > 0 ? take_early(reader) : more;
+		if (entries[i].type == CHUNK_ANCHOR || entries[i].type == CHUNK_PROCESS)
+			err = read_entry(reader, chunks, &entries[i], &end);
 	}
 	chunk_reader_destroy(chunks);
 	return err;

@@ -326,6 +326,7 @@ static const struct forgery forgeries[] = {
 	{CHUNK_STRING, FIELD(string_batch, count), 1, 4, "behind the last string"},
 	{CHUNK_STRING, sizeof(struct string_batch), 0xffffffff, 4, "longer than its chunk"},
 	{CHUNK_STRING, sizeof(struct string_batch), 60000, 4, "longer than its chunk"},
+	{CHUNK_STRING, sizeof(struct string_batch), 0, 4, "an empty string"},
 	{CHUNK_PROCESS, FIELD(process_info, name), 5000, 4, "a process with a name"},
 	{CHUNK_PROCESS, FIELD(process_info, command), 0xffffffff, 4, "a process with a name"},
 	{CHUNK_PROCESS, FIELD(process_info, clock), 9, 4, "unknown clock"},

@@ -15,7 +15,7 @@
 #include "timeline/capture_chunk.h"
 #include "timeline/capture_index.h"
 
-enum { PID = 100, TID = 101, MANY = 20000 };
+enum { PID = 100, TID = 101, MANY = 20000, BOMB_MAX = 16384 };
 
 static struct maker maker;
 
@@ -247,6 +247,49 @@ Test(capture_chunk, forged_streams)
 	free(bytes);
 }
 
+/* Writes the chunk, deflated. Returns what it is long. */
+static size_t put_deflated(unsigned char *to, uint16_t type, const void *payload, uint32_t whole)
+{
+	struct chunk_header header = {.magic = CAPTURE_CHUNK_MAGIC, .type = type, .flags = CHUNK_DEFLATED};
+	uLongf size = BOMB_MAX - sizeof(header) - sizeof(whole);
+
+	memcpy(to + sizeof(header), &whole, sizeof(whole));
+	cr_assert_eq(compress2(to + sizeof(header) + sizeof(whole), &size, payload, whole, 9), Z_OK);
+	header.length = (uint32_t)(size + sizeof(whole));
+	memcpy(to, &header, sizeof(header));
+	chunk_sign(to, 0);
+	return sizeof(header) + chunk_padded(header.length);
+}
+
+/* A file of some hundred kB that holds 140 MiB of manual events, all alike. */
+Test(capture_chunk, events_that_swell)
+{
+	enum { BOMBS = 140, EVENTS = CAPTURE_CHUNK_MAX / sizeof(struct manual_event) };
+	struct manual_event *events = calloc(EVENTS, sizeof(*events));
+	size_t length, footer, have, bomb;
+	unsigned char *bytes, *copy;
+
+	make_many(100);
+	make_end(&maker, 0, 3000);
+	bytes = file_read(maker.path, &length);
+	footer = have = chunk_at(bytes, length, CHUNK_FOOTER, 0);
+	copy = calloc(1, length + BOMBS * BOMB_MAX);
+	memcpy(copy, bytes, footer);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		events[i] =
+			(struct manual_event){.ticks = 5000, .pid = PID, .tid = TID, .kind = MANUAL_INSTANT};
+	bomb = put_deflated(copy + have, CHUNK_MANUAL, events, EVENTS * sizeof(*events));
+	for (int i = 0; i < BOMBS; i++, have += bomb)
+		memmove(copy + have, copy + footer, bomb);
+	file_write(maker.path, copy, have);
+	cr_assert(!timeline_open(maker.path));
+	cr_assert_eq(errno, EBADMSG);
+	cr_assert(strstr(said(&maker), "a hundred times"));
+	free(events);
+	free(copy);
+	free(bytes);
+}
+
 /* ---- the index ---- */
 
 static struct index_entry *read_index(size_t *count)
@@ -417,21 +460,15 @@ static size_t put_bomb(unsigned char *to, uint64_t previous)
 	enum { ENTRIES = (CAPTURE_CHUNK_MAX - sizeof(struct index_head)) / sizeof(struct index_entry) };
 	uint32_t whole = sizeof(struct index_head) + ENTRIES * sizeof(struct index_entry);
 	unsigned char *payload = calloc(1, whole);
-	struct chunk_header header = {
-		.magic = CAPTURE_CHUNK_MAGIC, .type = CHUNK_INDEX, .flags = CHUNK_DEFLATED};
 	const struct index_head head = {previous, ENTRIES};
-	uLongf size = 16384;
+	size_t length;
 
 	memcpy(payload, &head, sizeof(head));
 	for (size_t i = 0; i < ENTRIES; i++)
 		((struct index_entry *)(payload + sizeof(head)))[i].type = CHUNK_ANCHOR;
-	memcpy(to + sizeof(header), &whole, sizeof(whole));
-	cr_assert_eq(compress2(to + sizeof(header) + sizeof(whole), &size, payload, whole, 9), Z_OK);
-	header.length = (uint32_t)(size + sizeof(whole));
-	memcpy(to, &header, sizeof(header));
-	chunk_sign(to, 0);
+	length = put_deflated(to, CHUNK_INDEX, payload, whole);
 	free(payload);
-	return sizeof(header) + chunk_padded(header.length);
+	return length;
 }
 
 /* A file of some hundred kB whose index would take 400 MiB. */
@@ -441,13 +478,15 @@ Test(capture_chunk, index_that_swells)
 	const struct rlimit room = {256 << 20, 256 << 20};
 	size_t length, footer, have, count;
 	unsigned char *bytes, *copy;
+	struct index_entry *entries;
+	struct chunk_file *file;
 	uint64_t previous = 0;
 
 	make_many(100);
 	make_end(&maker, 0, 3000);
 	bytes = file_read(maker.path, &length);
 	footer = chunk_at(bytes, length, CHUNK_FOOTER, 0);
-	copy = calloc(1, length + BOMBS * 16384);
+	copy = calloc(1, length + BOMBS * BOMB_MAX);
 	memcpy(copy, bytes, footer);
 	have = footer;
 	for (int i = 0; i < BOMBS; i++) {
@@ -464,7 +503,96 @@ Test(capture_chunk, index_that_swells)
 	free(copy);
 	free(bytes);
 	cr_assert(!setrlimit(RLIMIT_AS, &room));
-	free(read_index(&count));
+	file = chunk_file_open(maker.path);
+	cr_assert_eq(capture_index_read(file, &entries, &count), -EBADMSG);
+	cr_assert(strstr(said(&maker), "a hundred times"));
+	chunk_file_close(file);
+}
+
+/* The place of the n-th entry of this type in the file. */
+static size_t entry_at(const unsigned char *bytes, size_t length, uint16_t type, size_t n)
+{
+	size_t at = chunk_at(bytes, length, CHUNK_INDEX, 0) + sizeof(struct chunk_header) +
+		    sizeof(struct index_head);
+	struct index_entry entry;
+
+	for (;; at += sizeof(entry)) {
+		memcpy(&entry, bytes + at, sizeof(entry));
+		if (entry.type == type && !n--)
+			return at;
+	}
+}
+
+static void expect_misled(unsigned char *bytes, size_t length)
+{
+	chunk_sign(bytes, chunk_at(bytes, length, CHUNK_INDEX, 0));
+	file_write(maker.path, bytes, length);
+	cr_assert(!timeline_open(maker.path));
+	cr_assert_eq(errno, EBADMSG);
+	cr_assert(strstr(said(&maker), "not what the index tells"));
+	free(bytes);
+}
+
+/* Its numbers are those of the footer, and they are of other chunks. */
+Test(capture_chunk, index_of_other_chunks)
+{
+	const uint16_t process = CHUNK_PROCESS, function = CHUNK_FUNCTION;
+	size_t length, a, b;
+	unsigned char *bytes;
+
+	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
+	make_function(&maker, "f", "program");
+	make_end(&maker, 0, 3000);
+	bytes = file_read(maker.path, &length);
+	a = entry_at(bytes, length, CHUNK_PROCESS, 0);
+	b = entry_at(bytes, length, CHUNK_FUNCTION, 0);
+	memcpy(bytes + a + offsetof(struct index_entry, type), &function, sizeof(function));
+	memcpy(bytes + b + offsetof(struct index_entry, type), &process, sizeof(process));
+	expect_misled(bytes, length);
+}
+
+/* Of three anchors: two that hold the bytes of a whole chunk, with an anchor of its own. */
+static void make_anchors_inside(void)
+{
+	struct {
+		struct chunk_header header;
+		struct clock_anchor anchor;
+	} inner = {{CAPTURE_CHUNK_MAGIC, CHUNK_ANCHOR, 0, sizeof(struct clock_anchor), 0},
+		   {CLOCK_ID_MONOTONIC, 10, CLOCK_ID_MONOTONIC, 0}};
+
+	/* As a part of an anchor the checksum must not make an impossible time. */
+	do {
+		inner.anchor.ns++;
+		chunk_sign((unsigned char *)&inner, 0);
+	} while (((struct chunk_header *)&inner)->crc >> 31);
+	make_anchor(&maker, CLOCK_ID_MONOTONIC, 1, 1);
+	for (int i = 0; i < 2; i++) {
+		struct clock_anchor anchor = {.clock = CLOCK_ID_MONOTONIC};
+		size_t from = i * sizeof(anchor);
+
+		memcpy(&anchor, (char *)&inner + from,
+		       sizeof(inner) - from < sizeof(anchor) ? sizeof(inner) - from : sizeof(anchor));
+		cr_assert(!maker.output->anchor(maker.output, &anchor));
+	}
+}
+
+/* What lies inside a chunk that was read is not read again. */
+Test(capture_chunk, index_of_chunks_inside_others)
+{
+	size_t length, at;
+	uint64_t inside;
+	unsigned char *bytes;
+
+	make_anchors_inside();
+	cr_assert(!capture_writer_flush(maker.writer));
+	make_anchor(&maker, CLOCK_ID_MONOTONIC, 2, 2);
+	make_end(&maker, 0, 3000);
+	bytes = file_read(maker.path, &length);
+	inside = chunk_at(bytes, length, CHUNK_ANCHOR, 0) + sizeof(struct chunk_header) +
+		 sizeof(struct clock_anchor);
+	at = entry_at(bytes, length, CHUNK_ANCHOR, 1);
+	memcpy(bytes + at + offsetof(struct index_entry, offset), &inside, sizeof(inside));
+	expect_misled(bytes, length);
 }
 
 /* ---- places ---- */
