@@ -4,14 +4,27 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static size_t slot_of(const struct hash_map *map, uint64_t key)
 {
-	size_t slot = (size_t)((key * 0x9E3779B97F4A7C15ull) >> 20) & (map->size - 1);
+	uint64_t mixed = key * map->odds[0];
+	size_t slot = (size_t)((mixed ^ mixed >> 32) * map->odds[1] >> map->shift);
 
 	while (map->used[slot] && map->keys[slot] != key)
 		slot = (slot + 1) & (map->size - 1);
 	return slot;
+}
+
+/* Where the kernel gives no random numbers yet, the place of the map in memory must do. */
+static void draw(struct hash_map *map)
+{
+	if (getrandom(map->odds, sizeof(map->odds), GRND_NONBLOCK) != sizeof(map->odds)) {
+		map->odds[0] = (uintptr_t)map->keys * 0x9E3779B97F4A7C15ull;
+		map->odds[1] = (uintptr_t)map->values * 0x9E3779B97F4A7C15ull;
+	}
+	map->odds[0] |= 1;
+	map->odds[1] |= 1;
 }
 
 static int grow(struct hash_map *map)
@@ -25,6 +38,8 @@ static int grow(struct hash_map *map)
 		hash_map_clear(&larger);
 		return -ENOMEM;
 	}
+	larger.shift = 64 - (unsigned int)__builtin_ctzll(larger.size);
+	draw(&larger);
 	for (size_t i = 0; i < map->size; i++) {
 		if (map->used[i])
 			hash_map_put(&larger, map->keys[i], map->values[i]);
@@ -36,16 +51,16 @@ static int grow(struct hash_map *map)
 
 int hash_map_put(struct hash_map *map, uint64_t key, uint32_t value)
 {
-	size_t slot;
+	size_t slot = map->size ? slot_of(map, key) : 0;
 
-	if ((map->count + 1) * 4 > map->size * 3) {
-		int err = grow(map);
+	if (!map->size || !map->used[slot]) {
+		if ((map->count + 1) * 4 > map->size * 3) {
+			int err = grow(map);
 
-		if (err)
-			return err;
-	}
-	slot = slot_of(map, key);
-	if (!map->used[slot]) {
+			if (err)
+				return err;
+			slot = slot_of(map, key);
+		}
 		map->used[slot] = 1;
 		map->keys[slot] = key;
 		map->count++;

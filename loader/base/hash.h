@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A hash map from 64-bit keys to 32-bit values, and a hash of bytes. Purpose: indexes into arrays (names,
- * lanes, functions). Open addressing, linear probing, at most three quarters full. One owner, no locking.
+ * lanes, functions). Open addressing, linear probing, at most three quarters full. Where a key goes depends
+ * on numbers drawn for each map: who chooses the keys, as a hostile file does, cannot choose many for one
+ * place. One owner, no locking.
  */
 #ifndef SCOPETRACE_BASE_HASH_H
 #define SCOPETRACE_BASE_HASH_H
@@ -15,7 +17,9 @@ struct hash_map {
 	uint32_t *values;
 	uint8_t *used;
 	size_t count;
-	size_t size; /* a power of two, or 0 before the first insertion */
+	size_t size;	    /* a power of two, or 0 before the first insertion */
+	uint64_t odds[2];   /* drawn by lot */
+	unsigned int shift; /* 64 less the bits of an index */
 };
 
 /* Stores value under key, over an older one. 0 or -ENOMEM. */

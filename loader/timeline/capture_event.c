@@ -281,6 +281,7 @@ static int begin_run(struct capture *capture, struct thread_events *thread, cons
 	run->first = thread->manual_count;
 	run->headless = event->kind != MANUAL_THREAD_START;
 	run->ring = event->ring;
+	run->source = SIZE_MAX;
 	if (hash_map_get(&capture->process_index, thread->pid, &process))
 		run->clock = capture->timeline->processes[process].clock;
 	run->usable = clock_line_usable(capture_clock(capture, run->clock, thread->pid));

@@ -82,8 +82,9 @@ static int note_change(struct reader *reader, uint32_t process)
 	if (vec_grow(&timeline->process_changes, &reader->capture->change_capacity,
 		     timeline->process_change_count))
 		return -ENOMEM;
-	timeline->process_changes[timeline->process_change_count++] =
-		(struct process_change){info->time_ns, process, info->name, info->command};
+	timeline->process_changes[timeline->process_change_count] = (struct process_change){
+		info->time_ns, process, info->name, info->command, (uint32_t)timeline->process_change_count};
+	timeline->process_change_count++;
 	return 0;
 }
 

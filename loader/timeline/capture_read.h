@@ -55,6 +55,7 @@ struct manual_run {
 	uint32_t scopes, marks;
 	uint64_t first_ns, last_ns; /* of its first record, and the latest */
 	uint64_t earliest_ns;
+	size_t source; /* index of its lane in capture.lanes; SIZE_MAX: it has none */
 	bool headless; /* does not begin with a THREAD_START */
 	bool usable;   /* its clock can be converted: else none of it is shown */
 	uint8_t ring;

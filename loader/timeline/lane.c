@@ -189,10 +189,16 @@ int lane_turns_note(struct thread_events *thread, bool *uncertain)
 	return err;
 }
 
+/* The index of the moment `ns`, which is not 0. */
+static size_t turn_at(const struct thread_events *thread, uint64_t ns)
+{
+	return (size_t)(turn_behind(thread, ns - 1) - thread->turns);
+}
+
 /* How many calls start before `ns`, which is a turn, or 0. */
 static uint64_t first_call(const struct thread_events *thread, uint64_t ns)
 {
-	return ns ? turn_behind(thread, ns - 1)->before : 0;
+	return ns ? thread->turns[turn_at(thread, ns)].before : 0;
 }
 
 uint64_t lane_span_last(const struct lane_plan *plan, size_t index, const struct thread_events *thread,
@@ -202,10 +208,10 @@ uint64_t lane_span_last(const struct lane_plan *plan, size_t index, const struct
 	uint64_t behind = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX;
 	uint64_t end = span->exit_ns ? span->exit_ns : end_ns;
 
-	for (size_t i = 0; i <= thread->turn_count; i++) {
-		uint64_t from = i ? thread->turns[i - 1].time_ns : 0;
-
-		if (from >= span->begin_ns && from < behind && thread->turns[i].latest > end)
+	/* What starts between one moment and the next is counted with the next. */
+	for (size_t i = span->begin_ns ? turn_at(thread, span->begin_ns) + 1 : 0;
+	     i <= thread->turn_count && (i ? thread->turns[i - 1].time_ns : 0) < behind; i++) {
+		if (thread->turns[i].latest > end)
 			end = thread->turns[i].latest;
 	}
 	if (span->has_manual && thread->runs[span->run].last_ns > end)

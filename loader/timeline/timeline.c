@@ -43,26 +43,22 @@ static int demangle_functions(struct capture *capture)
 	return 0;
 }
 
-static bool change_before(const struct process_change *a, const struct process_change *b)
+static int by_change(const void *a, const void *b)
 {
-	if (a->process != b->process)
-		return a->process < b->process;
-	return a->time_ns < b->time_ns;
+	const struct process_change *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
 }
 
-/* By process and time; they are few, and mostly in order. */
 static void sort_changes(struct timeline *timeline)
 {
-	struct process_change *changes = timeline->process_changes;
-
-	for (size_t i = 1; i < timeline->process_change_count; i++) {
-		struct process_change change = changes[i];
-		size_t at = i;
-
-		for (; at && change_before(&change, &changes[at - 1]); at--)
-			changes[at] = changes[at - 1];
-		changes[at] = change;
-	}
+	if (timeline->process_change_count)
+		qsort(timeline->process_changes, timeline->process_change_count,
+		      sizeof(*timeline->process_changes), by_change);
 }
 
 /* ---- times ---- */
@@ -156,26 +152,33 @@ static int sort_losses(struct capture *capture)
 
 /* ---- lanes ---- */
 
+/* The last change of the process that was no later than `ns`; its first, if all were. */
+static const struct process_change *change_at(const struct timeline *timeline, uint32_t process, uint64_t ns)
+{
+	const struct process_change *changes = timeline->process_changes;
+	size_t low = 0, high = timeline->process_change_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (changes[middle].process < process ||
+		    (changes[middle].process == process && changes[middle].time_ns <= ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && changes[low - 1].process == process ? &changes[low - 1] : &changes[low];
+}
+
 /* The name that the process had at the time; 0 for the last one. */
 static uint32_t process_name_at(const struct capture *capture, uint32_t pid, uint64_t ns)
 {
 	const struct timeline *timeline = capture->timeline;
-	uint32_t process, name;
+	uint32_t process;
 
 	if (!hash_map_get(&capture->process_index, pid, &process))
 		return 0;
-	name = timeline->processes[process].name;
-	for (size_t i = 0, first = 1; ns && i < timeline->process_change_count; i++) {
-		const struct process_change *change = &timeline->process_changes[i];
-
-		if (change->process != process)
-			continue;
-		if (!first && change->time_ns > ns)
-			break;
-		name = change->name;
-		first = 0;
-	}
-	return name;
+	return ns ? change_at(timeline, process, ns)->name : timeline->processes[process].name;
 }
 
 static int by_name_time(const void *a, const void *b)
@@ -187,17 +190,33 @@ static int by_name_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
+/* The first of the names that the thread gave itself in this run, or behind it. */
+static size_t first_own_name(const struct thread_events *thread, const struct manual_run *run)
+{
+	size_t low = 0, high = thread->name_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thread->names[middle].order < run->first)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* The names that a thread gave itself; the last of them is shown. */
 static int add_own_names(const struct thread_events *thread, struct lane *lane, struct lane_span *span)
 {
-	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
+	const struct manual_run *run = &thread->runs[span->run];
 	int err = 0;
 
-	for (size_t i = 0; run && i < thread->name_count && !err; i++) {
+	for (size_t i = first_own_name(thread, run); i < thread->name_count && !err; i++) {
 		const struct own_name *own = &thread->names[i];
 
-		if (own->order < run->first || own->order - run->first >= run->count)
-			continue;
+		if (own->order - run->first >= run->count)
+			break;
 		lane->name = own->name;
 		err = name_changes_add(&span->names, &span->name_count, &span->name_capacity, own->time_ns,
 				       own->name);
@@ -209,7 +228,7 @@ static int add_own_names(const struct thread_events *thread, struct lane *lane, 
 static int name_lane(const struct capture *capture, const struct thread_events *thread, struct lane *lane,
 		     struct lane_span *span)
 {
-	int err = add_own_names(thread, lane, span);
+	int err = span->has_manual ? add_own_names(thread, lane, span) : 0;
 	size_t kept = 0;
 
 	if (span->name_count)
@@ -259,13 +278,16 @@ static int make_lane(struct capture *capture, const struct thread_events *thread
 }
 
 /* What is shown of a span is a lane; if nothing is, there is none. */
-static int add_lane(struct capture *capture, const struct thread_events *thread, struct lane_plan *plan,
+static int add_lane(struct capture *capture, struct thread_events *thread, struct lane_plan *plan,
 		    size_t index, size_t *capacity)
 {
-	struct lane_source *source = &capture->lanes[capture->lane_count++];
+	struct lane_source *source = &capture->lanes[capture->lane_count];
 	struct lane_span *span = &plan->spans[index];
-	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
+	struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
 
+	if (run)
+		run->source = capture->lane_count;
+	capture->lane_count++;
 	*source = (struct lane_source){
 		.begin_ns = span->begin_ns,
 		.end_ns = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX,

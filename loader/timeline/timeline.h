@@ -63,6 +63,7 @@ struct process_change {
 	uint32_t process; /* index into timeline.processes */
 	uint32_t name;
 	uint32_t command;
+	uint32_t order; /* in which it was told */
 };
 
 /* One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane. */

@@ -156,21 +156,30 @@ static int take_manual(struct visit *visit, uint32_t region, const struct manual
 
 /* ---- lanes of a thread ---- */
 
+static bool is_of(const struct manual_run *run, uint32_t order)
+{
+	return order >= run->first && order - run->first < run->count;
+}
+
 /* The lane to which the manual event of this order belongs; NULL: nothing of it is shown. */
-static const struct lane_source *source_of(struct capture *capture, const struct thread_events *thread,
+static const struct lane_source *source_of(const struct capture *capture, const struct thread_events *thread,
 					   uint32_t order)
 {
-	for (size_t i = thread->first_lane; i < thread->lane_end; i++) {
-		const struct lane_source *source = &capture->lanes[i];
-		const struct manual_run *run;
+	size_t low = 0, high = thread->run_count;
+	const struct manual_run *run;
 
-		if (source->run == UINT32_MAX)
-			continue;
-		run = &thread->runs[source->run];
-		if (order >= run->first && order - run->first < run->count)
-			return source->lane == SIZE_MAX ? NULL : source;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thread->runs[middle].first <= order)
+			low = middle;
+		else
+			high = middle;
 	}
-	return NULL;
+	run = &thread->runs[low];
+	if (!high || !is_of(run, order) || run->source == SIZE_MAX)
+		return NULL;
+	return capture->lanes[run->source].lane == SIZE_MAX ? NULL : &capture->lanes[run->source];
 }
 
 static struct merge *merge_of(struct visit *visit, struct thread_events *thread,
@@ -293,7 +302,7 @@ static int give_manual(struct visit *visit, struct thread_events *thread, struct
 		const struct raw_manual *event = &stream->manual[stream->taken];
 		const struct manual_run *run = source ? &thread->runs[source->run] : NULL;
 
-		if (!run || event->order < run->first || event->order - run->first >= run->count) {
+		if (!run || !is_of(run, event->order)) {
 			source = source_of(visit->capture, thread, event->order);
 			merge = source ? merge_of(visit, thread, source) : NULL;
 			if (source && !merge)

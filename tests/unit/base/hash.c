@@ -37,6 +37,48 @@ Test(hash, puts_and_gets)
 	}
 }
 
+/* Keys that all go to one place in a map whose numbers are known: each would be looked for among all. */
+Test(hash, keys_chosen_by_an_enemy, .timeout = 20)
+{
+	const uint64_t inverse = 0xF1DE83E19937733Dull; /* of 0x9E3779B97F4A7C15, modulo 2^64 */
+	struct hash_map map = {0};
+	uint32_t value;
+
+	for (uint32_t i = 0; i < 300000; i++)
+		cr_assert(!hash_map_put(&map, inverse * ((uint64_t)i << 40), i));
+	for (uint32_t i = 0; i < 300000; i++)
+		cr_assert(hash_map_get(&map, inverse * ((uint64_t)i << 40), &value) && value == i);
+	hash_map_clear(&map);
+}
+
+/* Two maps are not alike, or what was learnt of one would be good for the other. */
+Test(hash, maps_differ)
+{
+	struct hash_map a = {0}, b = {0};
+	size_t same = 0;
+
+	for (uint32_t i = 0; i < 1000; i++)
+		cr_assert(!hash_map_put(&a, i, i) && !hash_map_put(&b, i, i));
+	for (size_t i = 0; i < a.size; i++)
+		same += a.used[i] && b.used[i] && a.keys[i] == b.keys[i];
+	cr_assert_lt(same, 500);
+	hash_map_clear(&a);
+	hash_map_clear(&b);
+}
+
+/* As who goes through a map tells those in it anew. */
+Test(hash, no_growth_without_a_new_key)
+{
+	struct hash_map map = {0};
+
+	for (uint32_t i = 0; i < 12; i++)
+		cr_assert(!hash_map_put(&map, i, i));
+	cr_assert_eq(map.size, 16);
+	cr_assert(!hash_map_put(&map, 5, 6));
+	cr_assert_eq(map.size, 16);
+	hash_map_clear(&map);
+}
+
 Test(hash, the_later_value_stays)
 {
 	struct hash_map map = {0};
