@@ -161,27 +161,40 @@ static void print_json(const struct accounting_total *total)
 	putchar('\n');
 }
 
+/* Without its account it must not read as a good one. A failed write has said as much. */
+static void give_up(struct capture *c)
+{
+	if (!capture_writer_abandon(c->writer))
+		log_warning("the capture has failed: what came before is in %s, which has no account",
+			    c->options->output);
+	c->writer = NULL;
+}
+
 int capture_finish(struct capture *c)
 {
 	struct accounting_total total;
 	uint64_t start_ns = c->start_ns, bytes;
-	int err, finished;
+	int err;
 
 	if (!c->writer)
 		return 0;
 	capture_hold_flight(c);
 	err = end_sources(c);
-	if (!err)
-		err = capture_write_flight(c, &start_ns, c->end_ns);
+	/* What the window holds is most wanted when something has gone wrong. */
+	keep_first(&err, capture_write_flight(c, &start_ns, c->end_ns));
 	if (!err)
 		err = write_accounts(c, &total);
 	if (!err)
 		err = capture_writer_flush(c->writer);
+	if (err) {
+		give_up(c);
+		return err;
+	}
 	bytes = capture_writer_bytes(c->writer);
-	finished = capture_writer_finish(c->writer, start_ns, c->end_ns, err ? 0 : total.recursion_misses);
+	err = capture_writer_finish(c->writer, start_ns, c->end_ns, total.recursion_misses);
 	c->writer = NULL;
-	if (err || finished)
-		return err ? err : finished;
+	if (err)
+		return err;
 	say_closing(c, &total, bytes);
 	if (c->options->json)
 		print_json(&total);

@@ -503,6 +503,8 @@ int relay_settle(struct relay *relay)
 	if (!err && relay->started)
 		err = put_kept(relay);
 	relay->started = false;
+	keep_failure(relay, err);
+	err = relay->failed;
 	if (err || relay->told == relay->refused || relay->stuck)
 		return err;
 	log_error(

@@ -474,6 +474,17 @@ uint64_t capture_writer_bytes(const struct capture_writer *writer)
 	return writer->file.bytes;
 }
 
+static int close_writer(struct capture_writer *writer)
+{
+	int err = capture_output_close(&writer->file);
+
+	if (err)
+		fail(writer, err);
+	err = writer->error;
+	destroy(writer);
+	return err;
+}
+
 int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint64_t end_ns,
 			  uint64_t recursion_misses)
 {
@@ -482,7 +493,6 @@ int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint
 					.recursion_misses = recursion_misses,
 					.chunk_length = sizeof(struct chunk_header) + sizeof(footer),
 					.end_magic = CAPTURE_END_MAGIC};
-	int err;
 
 	capture_writer_flush(writer);
 	if (writer->batches[CHUNK_INDEX].length)
@@ -491,10 +501,11 @@ int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint
 	memcpy(footer.records, writer->records, sizeof(footer.records));
 	append(writer, CHUNK_FOOTER, &footer, sizeof(footer));
 	write_chunk(writer, CHUNK_FOOTER);
-	err = capture_output_close(&writer->file);
-	if (err)
-		fail(writer, err);
-	err = writer->error;
-	destroy(writer);
-	return err;
+	return close_writer(writer);
+}
+
+int capture_writer_abandon(struct capture_writer *writer)
+{
+	capture_writer_flush(writer);
+	return close_writer(writer);
 }

@@ -87,4 +87,11 @@ uint64_t capture_writer_bytes(const struct capture_writer *writer);
 int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint64_t end_ns,
 			  uint64_t recursion_misses);
 
+/*
+ * The capture has failed for another reason: writes out what is buffered, and closes the file without a
+ * footer, so that it reads as cut short. The writer is freed in any case. 0, or the first -errno that any
+ * write met.
+ */
+int capture_writer_abandon(struct capture_writer *writer);
+
 #endif

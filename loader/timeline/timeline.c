@@ -389,6 +389,14 @@ static bool accounted(const struct timeline *timeline)
 	return i < timeline->function_count;
 }
 
+/* True if the file has no account at all of what is in it, of functions or else of segments. */
+static bool lacks_accounts(const struct capture *capture)
+{
+	if (capture->timeline->function_count)
+		return !accounted(capture->timeline);
+	return capture->records[CHUNK_MANUAL] && !capture->segment_count;
+}
+
 /* All that is known of it: what of it was drained. */
 static void count_function(struct accounting_total *total, const struct function_entry *entry)
 {
@@ -446,7 +454,7 @@ static void judge(struct capture *capture)
 			"the file was cut short after %" PRIu64
 			" bytes, %.6f s after its start: what came later is missing, and its accounting",
 			timeline->truncated_at, (double)(timeline->end_ns - timeline->start_ns) / 1e9);
-	total->open = !timeline->truncated && timeline->function_count && !accounted(timeline);
+	total->open = !timeline->truncated && lacks_accounts(capture);
 	for (size_t i = 0; i < timeline->function_count; i++) {
 		const struct function_entry *entry = &timeline->functions[i];
 		const char *name = timeline->names[entry->info.name];
@@ -460,6 +468,8 @@ static void judge(struct capture *capture)
 					(int)name_cut(name, 80), name);
 		accounting_add_function(total, &entry->accounting, entry->in_file, name);
 	}
+	if (total->open && !capture->segment_count)
+		total->segment_delivered = capture->records[CHUNK_MANUAL];
 	if (!add_segments(capture, total))
 		accounting_judge_events(total, capture->records[CHUNK_MANUAL]);
 }

@@ -533,6 +533,19 @@ Test(relay, what_is_kept_at_the_end_is_told)
 	relay_destroy(relay);
 }
 
+/* What it did not take is missing, also if nothing came after. */
+Test(relay, a_sink_that_failed_last)
+{
+	struct relay *relay = make(SMALLEST);
+
+	relay_start(relay);
+	put_calls(relay, 10, 0);
+	sink.err = -ENOMEM;
+	cr_assert_eq(relay_take(relay), -ENOMEM);
+	cr_assert_eq(relay_settle(relay), -ENOMEM);
+	relay_destroy(relay);
+}
+
 Test(relay, a_sink_that_fails)
 {
 	struct relay *relay = make(SMALLEST);

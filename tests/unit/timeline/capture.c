@@ -1033,6 +1033,52 @@ Test(capture, an_account_that_comes_later)
 	timeline_close(timeline);
 }
 
+/* The same of manual scopes alone: as a flight recorder writes it meanwhile. */
+Test(capture, an_account_of_manual_scopes_that_comes_later)
+{
+	struct timeline *timeline;
+
+	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
+	make_complete(&maker, PID, TID, 10, 20, 0, "scope");
+	cr_assert(!capture_writer_finish(maker.writer, 0, 100, 0));
+	maker.writer = NULL;
+	timeline = timeline_open(maker.path);
+	cr_assert(timeline && timeline->accounting.open);
+	cr_assert_eq(timeline->accounting.segment_delivered, 1);
+	timeline_close(timeline);
+}
+
+/* One that has failed never reads as good: it is cut short, with all that came before. */
+static void expect_abandoned(bool hooked)
+{
+	struct timeline *timeline;
+
+	if (hooked)
+		make_function(&maker, "f", "program");
+	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
+	if (hooked)
+		make_call(&maker, PID, TID, 0, 10, 20, 0);
+	make_complete(&maker, PID, TID, 10, 20, 0, "scope");
+	cr_assert(!capture_writer_abandon(maker.writer));
+	maker.writer = NULL;
+	timeline = timeline_open(maker.path);
+	cr_assert(timeline && timeline->truncated);
+	cr_assert(!timeline->accounting.open && !timeline->accounting.balanced);
+	cr_assert_eq(timeline->truncated_rest, 0);
+	cr_assert_eq(timeline->lane_count, 1);
+	timeline_close(timeline);
+}
+
+Test(capture, abandoned)
+{
+	expect_abandoned(true);
+}
+
+Test(capture, abandoned_with_manual_scopes_alone)
+{
+	expect_abandoned(false);
+}
+
 Test(capture, a_segment_that_does_not_add_up)
 {
 	struct segment_accounting segment = {.cursor = 10, .delivered = 9, .pid = PID};
