@@ -74,7 +74,8 @@ static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32
 
 static void look_at_call(struct trigger *trigger, const struct hooked_scope *scope)
 {
-	if (scope->flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_INSTANT))
+	/* The end of one that was unwound is when it was found gone, which may be long after. */
+	if (scope->flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_INSTANT | SCOPE_FLAG_UNWOUND))
 		return;
 	for (size_t i = 0; i < trigger->function_count; i++)
 		if (trigger->functions[i].function == scope->function)

@@ -59,6 +59,7 @@ Test(trigger, hooked)
 	make_call(&maker, PID, TID, 0, 0, 5000, 0);
 	make_call(&maker, PID, TID, 1, 0, LIMIT, 0);
 	make_call(&maker, PID, TID, 1, 0, 5000, SCOPE_FLAG_UNFINISHED);
+	make_call(&maker, PID, TID, 1, 0, 5000, SCOPE_FLAG_UNWOUND);
 	expect_none();
 	make_call(&maker, PID, TID, 1, 0, LIMIT + 1, 0);
 	expect_one(LIMIT + 1);
