@@ -55,49 +55,77 @@ demo=${BASH_REMATCH[1]}
 start numbers out "$O/targets/numbers" 3
 wait_line numbers '^pid ([0-9]+)$'
 numbers=${BASH_REMATCH[1]}
-python3 - "$HERE" "$SCOPETRACE" "$T/killed.scope" "$kills" "$demo" "$numbers" <<'KILL' || fail "what killed recorders left"
-import os, random, re, subprocess, sys, time
-here, scopetrace, path, kills, demo, numbers = sys.argv[1], *sys.argv[2:4], *map(int, sys.argv[4:])
+# Some are killed while a chunk is being written, which takes a while on a slow file system.
+unshare --mount --propagation private python3 - "$HERE" "$SCOPETRACE" "$T" "$kills" "$demo" "$numbers" <<'KILL' ||
+import concurrent.futures, os, random, re, subprocess, sys, time
+here, scopetrace, folder, kills, demo, numbers = sys.argv[1], *sys.argv[2:4], *map(int, sys.argv[4:])
 sys.path.insert(0, here)
 from read_capture import Capture
-random.seed(20261130)
-opened = inside = 0
-ends = set()
-for i in range(kills):
-    # Hooked calls with manual scopes and these alone in turn, one in three compressed. Some are killed before they have
-    # begun, most later: within the first chunks, or after a second, when these are written out.
-    what = ["-p", str(numbers)] if i % 2 else ["-p", str(demo), "-f", "submit_draw_call", "-f", "solve_contacts"]
+
+def size(path):
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+def kill_one(what, path, i, least, pause):
+    """The length that can be read, and what is behind it; None if there is no file, or no header."""
     if os.path.exists(path):
         os.unlink(path)
     recorder = subprocess.Popen([scopetrace, "record", *what, "-o", path] + ["--compress"] * (i % 3 == 0),
                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     until = time.monotonic() + 60
-    while i % 5 and not (os.path.exists(path) and os.path.getsize(path)):
+    while size(path) < least:
         assert time.monotonic() < until and recorder.poll() is None, recorder.stderr.read()
         time.sleep(0.001)
-    time.sleep(random.random() * (1.5 if i % 4 == 3 else 0.2))
+    time.sleep(pause)
     recorder.kill()
     recorder.communicate()
     if not os.path.exists(path):
-        continue
+        return None
     report = subprocess.run([scopetrace, "report", path], capture_output=True, text=True)
     assert report.returncode == 1, report
     capture = Capture(path)
     if not capture.next_chunk():
         assert re.search("it is empty|inside its header", report.stderr), report
-        continue
+        return None
     capture = Capture(path).walk()
     end, rest = capture.end, len(capture.data) - capture.end
     assert not capture.footer
     assert f"at byte {end}; {rest} bytes behind" in report.stdout, (end, rest, report)
     assert re.search(rf"NOT BALANCED: the file was cut short after {end} bytes, [0-9.]+ s after", report.stdout), report
     assert f"cut short after byte {end}" in report.stderr, report
-    opened += 1
-    inside += rest > 0
-    ends.add(end)
-print(f"{opened} of {kills} had begun their file, {inside} of these ended inside a chunk; {len(ends)} lengths, up to {max(ends)}")
-assert opened >= kills / 2 and len(ends) > kills / 10 and max(ends) > 60000
+    return end, rest
+
+def kill_all(what, name):
+    """One in three compressed. Some are killed before they have begun, most later: within the first chunks, in the midst
+    of one, or after a second, when they are written out."""
+    slow, chance = os.path.join(folder, f"slow-{name}"), random.Random(f"20261130 {name}")
+    plain = os.path.join(folder, f"killed-{name}.scope")
+    os.mkdir(slow)
+    server = subprocess.Popen([sys.executable, os.path.join(here, "failing_fs.py"), slow, "slow"],
+                              stdout=subprocess.PIPE, text=True)
+    files = []
+    try:
+        assert server.stdout.readline() == "mounted\n"
+        for i in range(kills // 2):
+            if i % 5 == 2:
+                files.append(kill_one(what, os.path.join(slow, "a.scope"), i, chance.randrange(4096, 61440), 0))
+            else:
+                files.append(kill_one(what, plain, i, i % 5 > 0, chance.random() * (1.5 if i % 10 == 9 else 0.1)))
+    finally:
+        subprocess.run(["umount", "--lazy", slow])
+        server.wait()
+    return files
+
+# Hooked calls with manual scopes, and these alone.
+hooked = ["-p", str(demo), "-f", "submit_draw_call", "-f", "solve_contacts"]
+with concurrent.futures.ThreadPoolExecutor(2) as workers:
+    jobs = [workers.submit(kill_all, hooked, "hooked"), workers.submit(kill_all, ["-p", str(numbers)], "manual")]
+files = [file for job in jobs for file in job.result() if file]
+inside = sum(rest > 0 for _, rest in files)
+ends = {end for end, _ in files}
+print(f"{len(files)} of {kills} had begun their file, {inside} of these ended inside a chunk; {len(ends)} lengths, up to {max(ends)}")
+assert len(files) >= kills / 2 and len(ends) > kills / 10 and max(ends) > 60000 and inside
 KILL
+	fail "what killed recorders left"
 kill -INT "$demo"
 finish demo
 expect_status 0 "the demonstration"

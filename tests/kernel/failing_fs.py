@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A file system on which writing fails: one folder, files in memory, by the kernel's FUSE protocol.
+"""A file system on which writing fails, or is slow: one folder, files in memory, by the kernel's FUSE protocol.
 
     failing_fs.py FOLDER BYTES EIO|ENOSPC
+    failing_fs.py FOLDER slow
 
 Mounts itself on FOLDER (do that in a mount namespace of its own), says `mounted`, and ends when it is unmounted. After
-BYTES have been written to it, each write fails with that error; what was written before stands.
+BYTES have been written to it, each write fails with that error; what was written before stands. Or nothing fails, and
+each page of a write takes its time, so that who writes can be killed in the midst of it.
 """
 import ctypes
 import errno
@@ -13,11 +15,13 @@ import os
 import stat
 import struct
 import sys
+import time
 
 LOOKUP, FORGET, GETATTR, SETATTR, UNLINK, RENAME, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 4, 10, 12, 14, 15, 16, 17, 18
 FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, CREATE, INTERRUPT, DESTROY, FORGETS, RENAME2 = (
     20, 25, 26, 27, 28, 29, 35, 36, 38, 42, 45)
 MAX_WRITE = 1 << 16
+SLOW_WRITE, SLOW_SECONDS = 1 << 12, 0.004
 FATTR_SIZE = 8
 
 
@@ -27,7 +31,9 @@ class Failure(Exception):
 
 class FileSystem:
     def __init__(self, room, error):
+        """Room None: of a slow one."""
         self.room, self.error = room, error
+        self.max_write = SLOW_WRITE if room is None else MAX_WRITE
         self.nodes = {}  # node id -> bytearray; the folder is 1
         self.names = {}
 
@@ -43,7 +49,7 @@ class FileSystem:
     def answer(self, opcode, node, body):
         """The bytes of the reply."""
         if opcode == INIT:
-            return struct.pack("<4I2H2I2H8I", 7, 31, 65536, 0, 16, 12, MAX_WRITE, 1, MAX_WRITE // 4096, 0, *[0] * 8)
+            return struct.pack("<4I2H2I2H8I", 7, 31, 65536, 0, 16, 12, self.max_write, 1, self.max_write // 4096, 0, *[0] * 8)
         if node != 1 and node not in self.nodes:
             raise Failure(errno.ENOENT)
         if opcode == LOOKUP:
@@ -86,10 +92,13 @@ class FileSystem:
 
     def write(self, data, body):
         _, offset, size = struct.unpack_from("<2QI", body)
-        if size > self.room:
+        if self.room is None:
+            time.sleep(SLOW_SECONDS)
+        elif size > self.room:
             self.room = 0
             raise Failure(self.error)
-        self.room -= size
+        else:
+            self.room -= size
         if len(data) < offset:
             self.truncate(data, offset)
         data[offset:offset + size] = body[40:40 + size]
@@ -120,7 +129,8 @@ def serve(device, files):
 
 
 def main():
-    folder, room, error = sys.argv[1], int(sys.argv[2]), getattr(errno, sys.argv[3])
+    folder, slow = sys.argv[1], sys.argv[2] == "slow"
+    files = FileSystem(None, 0) if slow else FileSystem(int(sys.argv[2]), getattr(errno, sys.argv[3]))
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -129,7 +139,7 @@ def main():
         return 1
     # Whoever waits for this line may use it at once: the kernel waits for INIT itself.
     print("mounted", flush=True)
-    serve(device, FileSystem(room, error))
+    serve(device, files)
     return 0
 
 
