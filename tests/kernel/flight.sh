@@ -13,27 +13,32 @@ begin() { # NAME PAUSE_US
 	target=${BASH_REMATCH[1]}
 }
 
-# It runs for so many ms more.
+# It runs for so many ms more: then it is $reached ns, and it has made so many $calls.
 let_run() { # NAME MS
 	send "program-$1" "after $2"
-	wait_line "program-$1" '^reached$'
+	wait_line "program-$1" '^reached ([0-9]+) ([0-9]+)$'
+	reached=${BASH_REMATCH[1]} calls=${BASH_REMATCH[2]}
 }
 
-# What the program did, against the files, each of which has what lies in its window: check FILE WINDOW_NS SLACK_NS.
+# What the program did, against a file that was asked for after the time NOT_BEFORE, and before NOT_AFTER if that is known.
 # No hooked call ended before the window; of every call of work() in it the file has the scope, and the manual one
-# inside it. SLACK_NS: of a snapshot, what may not have been drained when it was asked for.
-check_window() {
-	PYTHONPATH=$HERE python3 - "$@" <<-'END' || fail "$1 and the program disagree"
-		import bisect, csv, subprocess, sys
+# inside it.
+check_window() { # FILE LOG WINDOW_NS NOT_BEFORE [NOT_AFTER]
+	SCOPETRACE=$SCOPETRACE PYTHONPATH=$HERE python3 - "$@" <<-'END' || fail "$1 and the program disagree"
+		import bisect, csv, os, subprocess, sys
 		import read_capture
-		path, dump, window, scopetrace = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+		path, dump, window, not_before, *not_after = *sys.argv[1:3], *map(int, sys.argv[3:])
 		capture = read_capture.Capture(path)
 		capture.read()
 		start, end = capture.footer[0], capture.footer[1]
 		calls = [tuple(map(int, line.split()[1:])) for line in open(dump) if line.startswith("work ")]
-		rows = list(csv.DictReader(subprocess.run([scopetrace, "export", path, "-t", "csv"], check=True,
+		rows = list(csv.DictReader(subprocess.run([os.environ["SCOPETRACE"], "export", path, "-t", "csv"], check=True,
 		                                          capture_output=True, text=True).stdout.splitlines()))
 		bad = []
+		# A snapshot holds what is over when it is asked for, and a little of what comes until it is written.
+		asked = start + window
+		if asked < not_before or asked > end or not_after and asked > not_after[0]:
+		    bad.append(f"the window ends at {asked}, the file at {end}, asked for from {not_before} to {not_after}")
 		def times(name):
 		    return [(int(r["start_ns"]), int(r["end_ns"])) for r in rows
 		            if r["name"] == name and "unfinished" not in r["flags"] and "cut" not in r["flags"]]
@@ -46,8 +51,6 @@ check_window() {
 		        else:
 		            found.add(i)
 		    inside = [i for i, (before, after) in enumerate(calls) if before >= start and after <= end]
-		    # A snapshot holds what is over when it is asked for, and a little of what comes until it is written.
-		    asked = start + window
 		    missing = [i for i in inside if calls[i][1] <= asked and i not in found]
 		    if missing:
 		        bad.append(f"{len(missing)} of {len(inside)} calls of {name} in the window are not in the file: "
@@ -84,27 +87,29 @@ snapshot "$T/before"
 
 say "== the window, SIGUSR1 twice, Ctrl-C"
 begin window 1000
-start record-window err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/window.scope"
+start record-window err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 200ms -o "$T/window.scope"
 wait_line record-window "armed 2 of 2 functions in pid $target"
-let_run window 1500
+let_run window 600
+first=$reached
 kill -USR1 "${pid[record-window]}"
-wait_line record-window 'SIGUSR1: the last 0.5 s are in .*/window.scope.1: [0-9]+ calls, [0-9]+ manual events'
-let_run window 1000
+wait_line record-window 'SIGUSR1: the last 0.2 s are in .*/window.scope.1: [0-9]+ calls, [0-9]+ manual events'
+let_run window 400
+second=$reached
 kill -USR1 "${pid[record-window]}"
-wait_line record-window 'SIGUSR1: the last 0.5 s are in .*/window.scope.2: '
-let_run window 1000
+wait_line record-window 'SIGUSR1: the last 0.2 s are in .*/window.scope.2: '
+let_run window 400
 kill -INT "${pid[record-window]}"
 finish record-window
 expect_status 0 "the flight recorder after Ctrl-C"
-expect_text "$T/record-window.log" 'the capture was ended: the last 0.5 s are in .*/window.scope: ' "what was written"
+expect_text "$T/record-window.log" 'the capture was ended: the last 0.2 s are in .*/window.scope: ' "what was written"
 expect_text "$T/record-window.log" '[1-9][0-9]* before the window.*, [1-9][0-9]* before the window; balanced' "the account"
 send program-window stop
 wait_line program-window '^end$'
 finish program-window
 expect_status 0 "the program"
-for file in window.scope window.scope.1 window.scope.2; do
-	check_window "$T/$file" "$T/program-window.log" 500000000 "$SCOPETRACE"
-done
+check_window "$T/window.scope.1" "$T/program-window.log" 200000000 "$first" "$second"
+check_window "$T/window.scope.2" "$T/program-window.log" 200000000 "$second" "$reached"
+check_window "$T/window.scope" "$T/program-window.log" 200000000 "$reached"
 expect_balanced "$T/window.scope" "the last file"
 [ "$(ls "$T"/window.scope* | wc -l)" = 3 ] || fail "other files: $(ls "$T"/window.scope*)"
 
@@ -130,7 +135,7 @@ expect_status 0 "the flight recorder after slow calls"
 expect_text "$T/record-trigger.log" "no_such>1h.*no hooked function is called so" "a trigger of no function, at once"
 expect_text "$T/record-trigger.log" '^scopetrace: 1 more slow calls? ' "a slow call just after another"
 expect_text "$T/record-trigger.log" "no_such>1h.*no such call was seen" "a trigger that is nobody's name"
-send program-trigger stop
+send program-trigger quit
 finish program-trigger
 expect_balanced "$T/trigger.scope" "after slow calls"
 expect_slow() { # FILE KIND NAME
@@ -145,13 +150,14 @@ expect_slow "$T/trigger.scope.2" manual m_slow
 say "== a crash"
 start record-crash out "$SCOPETRACE" record -f work -f slow_call --flight 500ms -o "$T/crash.scope" -- "$O/targets/flight" 1000
 wait_line record-crash '^pid ([0-9]+)$'
-send record-crash "after 1000"
-wait_line record-crash '^reached$'
+send record-crash "after 700"
+wait_line record-crash '^reached ([0-9]+)'
+reached=${BASH_REMATCH[1]}
 send record-crash crash
 finish record-crash
 expect_status 139 "the command that crashed"
 expect_text "$T/record-crash.err" 'the command was ended by signal 11 \(.*\): the last 0.5 s are in .*/crash.scope: ' "the crash"
-check_window "$T/crash.scope" "$T/record-crash.log" 500000000 "$SCOPETRACE"
+check_window "$T/crash.scope" "$T/record-crash.log" 500000000 "$reached"
 expect_balanced "$T/crash.scope" "after a crash"
 run "$SCOPETRACE" export "$T/crash.scope" -t csv
 expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed"
@@ -162,13 +168,13 @@ say "== a program that was attached to crashes"
 begin crashed 1000
 start record-crashed err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/crashed.scope"
 wait_line record-crashed "armed 2 of 2 functions in pid $target"
-let_run crashed 1000
+let_run crashed 700
 send program-crashed crash
 finish program-crashed
 expect_status 139 "the program that crashed"
 finish record-crashed
 expect_text "$T/record-crashed.log" "process $target has ended: the last 0.5 s are in .*/crashed.scope: " "its crash"
-check_window "$T/crashed.scope" "$T/program-crashed.log" 500000000 "$SCOPETRACE"
+check_window "$T/crashed.scope" "$T/program-crashed.log" 500000000 "$reached"
 expect_balanced "$T/crashed.scope" "after the crash of a program that was attached to"
 run "$SCOPETRACE" export "$T/crashed.scope" -t csv
 expect_text "$T/run.out" ',hooked,work,.*unfinished' "the call that crashed, attached to"
@@ -179,19 +185,19 @@ echo mine >"$T/now.scope.1" # stays
 start record-now err "$SCOPETRACE" record -p "$target" -f work -f slow_call --flight 500ms -o "$T/now.scope"
 wait_line record-now "armed 2 of 2 functions in pid $target"
 let_run now 600
-send program-now "call 3000"
-sleep 1
+send program-now "call 1500"
+sleep 0.7
 kill -USR1 "${pid[record-now]}"
 wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.2: '
 let_run now 100
 kill -USR1 "${pid[record-now]}"
 wait_line record-now 'SIGUSR1: the last 0.5 s are in .*/now.scope.3: '
-send program-now stop
+send program-now quit
 finish program-now
 finish record-now
 run "$SCOPETRACE" export "$T/now.scope.2" -t csv
 [ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the running call is in the snapshot $(grep -c ',hooked,slow_call,' "$T/run.out") times"
-awk -F, '/,hooked,slow_call,.*unfinished/ && $2 - $1 > 900000000 && $2 - $1 < 3000000000 { found = 1 } END { exit !found }' \
+awk -F, '/,hooked,slow_call,.*unfinished/ && $2 - $1 > 600000000 && $2 - $1 < 1500000000 { found = 1 } END { exit !found }' \
 	"$T/run.out" || fail "the running call: $(grep slow_call "$T/run.out")"
 run "$SCOPETRACE" export "$T/now.scope.3" -t csv
 [ "$(grep -c ',hooked,slow_call,' "$T/run.out")" = 1 ] || fail "the call that has ended is there $(grep -c ',hooked,slow_call,' "$T/run.out") times"
@@ -212,18 +218,19 @@ say "== memory"
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/${pid[record-memory]}/status"; }
 begin memory 0
 # Small rings, all of whose pages are soon in use.
-start record-memory err "$SCOPETRACE" record -p "$target" -f work --flight 500ms -o "$T/memory.scope" --buffer 256K --ring-size 256K
+start record-memory err "$SCOPETRACE" record -p "$target" -f work --flight 100ms -o "$T/memory.scope" --buffer 256K --ring-size 256K
 wait_line record-memory "armed 1 of 1 functions in pid $target"
-let_run memory 1500
+let_run memory 300
 early=$(rss)
-let_run memory 5000
+# These are 5 MB.
+for ((enough = calls + 40000; calls < enough; )); do let_run memory 100; done
 late=$(rss)
-say "resident: $early kB after 3 windows, $late kB after 13"
-[ "$late" -le $((early + early / 4 + 4096)) ] || fail "the recorder grows: from $early kB to $late kB"
+say "resident: $early kB after 3 windows, $late kB after 40,000 calls more"
+[ "$late" -le $((early + 2048)) ] || fail "the recorder grows: from $early kB to $late kB"
 kill -INT "${pid[record-memory]}"
 finish record-memory
 expect_status 0 "the flight recorder of a fast program"
-send program-memory stop
+send program-memory quit
 finish program-memory
 expect_balanced "$T/memory.scope" "a fast program"
 
@@ -231,17 +238,15 @@ say "== a bound of memory"
 begin bound 0
 start record-bound err "$SCOPETRACE" record -p "$target" -f work --flight 1h --flight-size 8M -o "$T/bound.scope"
 wait_line record-bound "armed 1 of 1 functions in pid $target"
-until grep -q . "$T/bound.reached" 2>/dev/null; do
-	let_run bound 500
-	# A call is 48 bytes, its manual scope 80: more than fits when 70,000 have been made.
-	[ "$(grep -c '^reached' "$T/program-bound.log")" -lt 8 ] || echo reached >"$T/bound.reached"
-done
+let_run bound 0
+# A call is 48 bytes, its manual scope 80: more than fits when 70,000 have been made.
+for ((enough = calls + 80000; calls < enough; )); do let_run bound 100; done
 kill -INT "${pid[record-bound]}"
 finish record-bound
 expect_status 0 "the flight recorder at its bound"
 expect_text "$T/record-bound.log" 'the window was down to [0-9.]+ s at times.*--flight-size' "the bound is said"
 [ "$(stat -c %s "$T/bound.scope")" -lt $((9 << 20)) ] || fail "more than the bound is in the file"
-send program-bound stop
+send program-bound quit
 finish program-bound
 expect_balanced "$T/bound.scope" "at the bound"
 

@@ -4,14 +4,15 @@
  *
  *	flight PAUSE_US    prints `pid N`; then calls work() (in it the manual scope m_work) over and over
  *
- *	after MS      prints `reached` when so many ms have passed
+ *	after MS      prints `reached NS CALLS` when so many ms have passed: the time, and calls of work() so far
  *	call MS       calls slow_call() once, which takes so long
  *	manual MS     a manual scope m_slow, which takes so long
  *	crash         dumps, and crashes (SIGSEGV) inside work() and m_work
  *	stop          dumps, and ends
+ *	quit          ends
  *
  * The dump is a line `work BEFORE_NS AFTER_NS` for each of the last calls of work(), in CLOCK_MONOTONIC,
- *taken around it; then `end`. A manual scope m_session is open from before the first call to the last.
+ * taken around it; then `end`. A manual scope m_session is open from before the first call to the last.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -24,7 +25,7 @@
 #define CALLS 65536u /* that are remembered */
 
 static uint64_t before[CALLS], after[CALLS], count, reach_ns;
-static int crash;
+static int crash, quit;
 
 static uint64_t now_ns(void)
 {
@@ -73,12 +74,6 @@ static void slow_manual(uint64_t ns)
 	pause_ns(ns);
 }
 
-static void say(const char *line)
-{
-	puts(line);
-	fflush(stdout);
-}
-
 /* 0 at the end. */
 static int obey(const char *line)
 {
@@ -91,7 +86,8 @@ static int obey(const char *line)
 	else if (sscanf(line, "manual %" SCNu64, &ms) == 1)
 		slow_manual(ms * 1000000);
 	crash = strncmp(line, "crash", 5) == 0;
-	return strncmp(line, "stop", 4) != 0;
+	quit = strncmp(line, "quit", 4) == 0;
+	return !quit && strncmp(line, "stop", 4) != 0;
 }
 
 /* 1 to go on. A program whose stdin ends goes on as well. */
@@ -121,7 +117,8 @@ static void run(uint64_t pause)
 		after[count++ % CALLS] = now_ns();
 		if (reach_ns && now >= reach_ns) {
 			reach_ns = 0;
-			say("reached");
+			printf("reached %" PRIu64 " %" PRIu64 "\n", now_ns(), count);
+			fflush(stdout);
 		}
 		pause_ns(pause);
 	} while (listen_to());
@@ -134,6 +131,7 @@ int main(int argc, char **argv)
 	printf("pid %d\n", getpid());
 	fflush(stdout);
 	run(pause);
-	dump();
+	if (!quit)
+		dump();
 	return 0;
 }
