@@ -86,6 +86,17 @@ judge() {
 		# Calls that end on two processors at the same time may come in either order.
 		if within > 8 * len(of_calls):
 		    wrong.append(f"{within} calls ended while, they say, all were lost")
+		# And the other way round: where for long nothing is in the file, a loss says so.
+		def uncovered(first, last):
+		    for loss in sorted(of_calls, key=lambda loss: loss["first_ns"]):
+		        if loss["first_ns"] - first > SILENCE:
+		            break
+		        first = max(first, loss["last_ns"])
+		    return last - first > SILENCE
+		SILENCE = 300_000_000
+		times = [truth["begin_ns"], *ends, truth["end_ns"]]
+		wrong += [f"nothing in the file from {first} to {last}, and no loss: {of_calls}"
+		          for first, last in zip(times, times[1:]) if uncovered(first, last)]
 		if mode == "none":
 		    same("lost", total["handoff_lost"] + total["segment_handoff_lost"], 0)
 		elif not total["handoff_lost"] or not total["segment_handoff_lost"] or not total["in_file"]:
@@ -115,18 +126,23 @@ conclude stalled
 judge stalled stalled
 expect_text "$T/record-stalled.log" 'warning: [0-9]+ calls and manual events were lost because.*--buffer' "what it says"
 
-say "== a reader that takes a rest of a second after each half MiB"
+# Of more than twice the time that they took, so that more comes meanwhile than all buffers hold.
+say "== a reader that takes a rest after each half MiB"
 begin throttled --buffer 256K
 python3 -c '
 import os, sys, time
-while data := os.read(0, 1 << 16):
-    sys.stdout.buffer.write(data)
-    taken = len(data)
-    while taken < 1 << 19 and (data := os.read(0, 1 << 16)):
+def take(most):
+    while most > 0 and (data := os.read(0, min(most, 1 << 16))):
         sys.stdout.buffer.write(data)
-        taken += len(data)
-    if not os.path.exists(sys.argv[1]):
-        time.sleep(1)
+        most -= len(data)
+    return not most
+while take(1 << 16):
+    began = time.monotonic()
+    if not take(7 << 16):
+        break
+    until = began + 3.5 * (time.monotonic() - began)
+    while time.monotonic() < until and not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
 ' "$T/over" <&"$from_pipe" >"$T/throttled.scope" &
 reader=$!
 pid[reader]=$reader

@@ -11,13 +11,14 @@ start program out "$O/targets/flight" 0
 wait_line program '^pid ([0-9]+)$'
 target=${BASH_REMATCH[1]}
 
-links() { bpftool link show | grep -c uprobe_multi; }
+# Links that the program NAME holds.
+links() { cat "/proc/${pid[$1]}/fdinfo/"* 2>/dev/null | grep -c '^link_id:'; }
 
-until_links() { # COUNT WHAT
-	local tries=100
-	until [ "$(links)" = "$1" ]; do
-		sleep 0.1
-		((tries--)) || fail "$2: $(links) links, not $1"
+until_unhooked() { # NAME WHAT
+	local tries=1000
+	while [ "$(links "$1")" != 0 ]; do
+		sleep 0.01
+		((tries--)) || fail "$2: $(links "$1") links"
 	done
 }
 
@@ -28,7 +29,6 @@ wait_line record-alone 'waiting for somebody to read .*/alone'
 kill -INT "${pid[record-alone]}"
 finish record-alone
 expect_status 130 "a fifo that nobody opens"
-until_links 0 "a fifo that nobody opens"
 
 # stall NAME OPTION...: a capture into a pipe that is held open, and soon full.
 stall() {
@@ -36,9 +36,19 @@ stall() {
 	shift
 	mkfifo "$T/pipe-$name"
 	exec {held}<>"$T/pipe-$name"
+	# Two pages: one for what the file begins with.
+	python3 -c 'import fcntl, sys; fcntl.fcntl(int(sys.argv[1]), fcntl.F_SETPIPE_SZ, 8192)' "$held"
 	start "record-$name" err "$SCOPETRACE" record -p "$target" -f work --buffer 256K -o "$T/pipe-$name" "$@"
 	wait_line "record-$name" 'armed 1 of 1'
-	sleep 1
+	[ "$(links "record-$name")" -gt 0 ] || fail "armed without links"
+	python3 -c '
+import array, fcntl, sys, termios, time
+waiting, until = array.array("i", [0]), time.monotonic() + 60
+while waiting[0] <= 4096:
+    assert time.monotonic() < until, "the pipe does not fill"
+    time.sleep(0.01)
+    fcntl.ioctl(int(sys.argv[1]), termios.FIONREAD, waiting)
+' "$held" || fail "the pipe does not fill"
 }
 
 say "== two signals"
@@ -47,7 +57,7 @@ kill -USR1 "${pid[record-signals]}" # is no reason to die without --flight
 wait_line record-signals 'SIGUSR1.*wants --flight'
 kill -INT "${pid[record-signals]}"
 wait_line record-signals 'the capture has ended; what is left waits'
-until_links 0 "the first signal"
+until_unhooked record-signals "the first signal"
 kill -0 "${pid[record-signals]}" || fail "the first signal took what was left"
 kill -INT "${pid[record-signals]}"
 finish record-signals
@@ -55,9 +65,9 @@ expect_status 130 "the second signal"
 exec {held}<&-
 
 say "== --duration, and a reader in the end"
-stall duration --duration 1500ms
+stall duration --duration 700ms
 wait_line record-duration 'the capture has ended; what is left waits'
-until_links 0 "the time is up"
+until_unhooked record-duration "the time is up"
 # Without another that holds it, the pipe ends with the recorder.
 exec {reader}<"$T/pipe-duration" {held}<&-
 cat <&"$reader" >"$T/duration.scope"
