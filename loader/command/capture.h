@@ -30,6 +30,7 @@
 #include "target/selector.h"
 #include "target/symbol.h"
 #include "timeline/capture_write.h"
+#include "timeline/trigger.h"
 
 /* Of --trigger: the name and the time are parts of its text. */
 struct capture_trigger {
@@ -108,7 +109,6 @@ struct capture_stream {
 };
 
 struct flight;
-struct trigger;
 
 /* --flight: what takes the place of the file until that is written. */
 struct capture_flight {
@@ -117,8 +117,11 @@ struct capture_flight {
 	uint64_t asked_ns;	 /* when a snapshot was asked for, */
 	uint64_t due_ns;	 /* when it is to be written; 0: none is */
 	char why[320];
-	uint64_t quiet_until_ns; /* no slow call asks for one before */
-	uint64_t unheeded;	 /* slow calls that therefore did not */
+	struct trigger_call slow; /* the first of the slow calls, */
+	uint64_t waiting;	  /* so many, that are in no file yet */
+	uint64_t quiet_until_ns;  /* they ask for one then, not before */
+	bool slow_asked;	  /* they did */
+	uint64_t unheeded;	  /* slow calls that are in a file that others asked for */
 	unsigned snapshots;	 /* written, or tried */
 };
 

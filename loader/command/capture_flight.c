@@ -110,28 +110,53 @@ void capture_ask_snapshot(struct capture *c, const char *why)
 	snprintf(flight->why, sizeof(flight->why), "%s", why);
 }
 
-/* A slow call asks for one, unless another did within the last window. */
+static void ask_for_slow(struct capture *c)
+{
+	struct capture_flight *flight = &c->flight;
+	const struct capture_trigger *asked = &c->options->triggers[flight->slow.watched];
+	char why[sizeof(flight->why)], more[64] = "";
+
+	if (flight->waiting > 1)
+		snprintf(more, sizeof(more), ", and %" PRIu64 " more", flight->waiting - 1);
+	snprintf(why, sizeof(why), "%.*s took %.3f ms in thread %u (--trigger '%.100s')%s",
+		 asked->length < 100 ? (int)asked->length : 100, asked->name, (double)flight->slow.ns / 1e6,
+		 flight->slow.tid, asked->text, more);
+	capture_ask_snapshot(c, why);
+	flight->slow_asked = true;
+}
+
+/* A slow call asks for one; if another did within the last window it waits, and then it is still in it. */
 static void look_at_triggers(struct capture *c, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
-	const struct capture_trigger *asked;
 	struct trigger_call call;
 	uint64_t count;
-	char why[sizeof(flight->why)];
 
-	if (!flight->trigger || !trigger_take(flight->trigger, &call, &count))
+	if (!flight->trigger)
 		return;
-	if (flight->due_ns || now < flight->quiet_until_ns) {
-		flight->unheeded += count;
-		return;
+	if (trigger_take(flight->trigger, &call, &count)) {
+		if (!flight->waiting)
+			flight->slow = call;
+		flight->waiting += count;
 	}
-	flight->unheeded += count - 1;
+	if (!flight->waiting || flight->due_ns || now < flight->quiet_until_ns)
+		return;
 	flight->quiet_until_ns = now + c->options->flight_ns;
-	asked = &c->options->triggers[call.watched];
-	snprintf(why, sizeof(why), "%.*s took %.3f ms in thread %u (--trigger '%.100s')",
-		 asked->length < 100 ? (int)asked->length : 100, asked->name, (double)call.ns / 1e6, call.tid,
-		 asked->text);
-	capture_ask_snapshot(c, why);
+	ask_for_slow(c);
+}
+
+/* Those that wait are in the file. If there is none they ask again, while they are in the window. */
+static void end_waiting(struct capture *c, bool written, uint64_t now)
+{
+	struct capture_flight *flight = &c->flight;
+
+	if (written) {
+		flight->unheeded += flight->waiting - flight->slow_asked;
+		flight->waiting = 0;
+	} else if (flight->waiting) {
+		flight->quiet_until_ns = now + c->options->flight_ns / 2;
+	}
+	flight->slow_asked = false;
 }
 
 /* While one is written others come in; if there is no memory for them they wait, or are lost, in front. */
@@ -217,6 +242,7 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
 	char *path;
+	int err;
 
 	if (!flight->recorder)
 		return 0;
@@ -228,10 +254,12 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 	path = snapshot_path(c);
 	if (!path)
 		return -ENOMEM;
-	if (write_snapshot(c, path))
+	err = write_snapshot(c, path);
+	if (err)
 		log_warning("%s: there is no whole file of it in %s; the flight recorder goes on",
 			    flight->why, path);
 	free(path);
+	end_waiting(c, !err, now);
 	flight->due_ns = 0;
 	flight_hold(flight->recorder, 0);
 	return 0;
@@ -239,7 +267,8 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 
 uint64_t capture_flight_pause_ns(const struct capture *c, uint64_t now, uint64_t longest)
 {
-	uint64_t due = c->flight.due_ns, left = due > now ? due - now : 0;
+	uint64_t quiet = c->flight.waiting ? c->flight.quiet_until_ns : 0;
+	uint64_t due = c->flight.due_ns ? c->flight.due_ns : quiet, left = due > now ? due - now : 0;
 
 	return due && left < longest ? left : longest;
 }
@@ -273,9 +302,9 @@ static void say_what_was_missed(const struct capture *c)
 
 	if (c->flight.unheeded)
 		log_info(
-			"%" PRIu64
-			" more slow calls wrote no file of their own, as one had been written within the %g s before",
-			c->flight.unheeded, (double)c->options->flight_ns / 1e9);
+			"slow calls without a file of their own: %" PRIu64
+			"; each is in the next one that was written",
+			c->flight.unheeded);
 	if (shortest)
 		log_warning(
 			"more came than the flight recorder's memory holds: the window was down to %.3f s at times. Try a larger --flight-size (it is 256M by default)",
@@ -299,6 +328,7 @@ int capture_write_flight(struct capture *c, uint64_t *start_ns, uint64_t end_ns)
 	look_at_triggers(c, end_ns);
 	if (c->flight.due_ns)
 		log_info("%s: it is in what follows", c->flight.why);
+	end_waiting(c, true, end_ns);
 	*start_ns = how.since_ns = window_start(c, end_ns);
 	err = flight_write(c->flight.recorder, c->writer, &how);
 	if (err)

@@ -123,17 +123,18 @@ send program-trigger "manual 0"
 let_run trigger 700
 send program-trigger "call 300"
 wait_line record-trigger "slow_call took [0-9.]+ ms in thread $target \(--trigger 'slow_call>200ms'\): .*/trigger.scope.1: "
-let_run trigger 3000
+# One that comes too soon after another waits, and so does the next: the file that they are in comes by itself.
 send program-trigger "manual 300"
-wait_line record-trigger "m_slow took [0-9.]+ ms in thread $target .*/trigger.scope.2: "
-# At once, and again: these write none of their own.
+send program-trigger "call 202"
+wait_line record-trigger "m_slow took [0-9.]+ ms in thread $target .*, and 1 more: .*/trigger.scope.2: "
+# It is in the file of the end.
 send program-trigger "call 201"
 let_run trigger 1
 kill -TERM "${pid[record-trigger]}"
 finish record-trigger
 expect_status 0 "the flight recorder after slow calls"
 expect_text "$T/record-trigger.log" "no_such>1h.*no hooked function is called so" "a trigger of no function, at once"
-expect_text "$T/record-trigger.log" '^scopetrace: 1 more slow calls? ' "a slow call just after another"
+expect_text "$T/record-trigger.log" '^scopetrace: slow calls without a file of their own: 2; ' "slow calls just after others"
 expect_text "$T/record-trigger.log" "no_such>1h.*no such call was seen" "a trigger that is nobody's name"
 send program-trigger quit
 finish program-trigger
@@ -145,7 +146,42 @@ expect_slow() { # FILE KIND NAME
 }
 expect_slow "$T/trigger.scope.1" hooked slow_call
 expect_slow "$T/trigger.scope.2" manual m_slow
+expect_slow "$T/trigger.scope.2" hooked slow_call
+expect_slow "$T/trigger.scope" hooked slow_call
 [ "$(ls "$T"/trigger.scope* | wc -l)" = 3 ] || fail "other files: $(ls "$T"/trigger.scope*)"
+
+say "== a slow call whose file cannot be written"
+begin again 1000
+mkdir "$T/place"
+start record-again err "$SCOPETRACE" record -p "$target" -f slow_call --flight 1s -o "$T/place/again.scope" --trigger 'slow_call>200ms'
+wait_line record-again 'armed 1 of 1'
+mv "$T/place" "$T/elsewhere"
+send program-again "call 201"
+wait_line record-again 'slow_call took .*: there is no whole file of it in .*/place/again.scope.1; '
+mv "$T/elsewhere" "$T/place"
+wait_line record-again 'slow_call took .*: the last 1 s are in .*/place/again.scope.2: '
+expect_slow "$T/place/again.scope.2" hooked slow_call
+kill -INT "${pid[record-again]}"
+finish record-again
+expect_status 0 "the flight recorder after a file that could not be written"
+send program-again quit
+finish program-again
+
+say "== manual scopes alone"
+begin manual 1000
+start record-manual err "$SCOPETRACE" record -p "$target" --flight 200ms -o "$T/manual.scope"
+wait_line record-manual 'manual scopes of pid'
+let_run manual 200
+kill -USR1 "${pid[record-manual]}"
+wait_line record-manual 'SIGUSR1: the last 0.2 s are in .*/manual.scope.1: 0 calls, [1-9][0-9]* manual events'
+run "$SCOPETRACE" report "$T/manual.scope.1"
+expect_status 0 "a file of manual scopes alone"
+expect_text "$T/run.out" '[1-9][0-9]* manual events, .*its account comes with its end' "a file of manual scopes alone"
+kill -INT "${pid[record-manual]}"
+finish record-manual
+send program-manual quit
+finish program-manual
+expect_balanced "$T/manual.scope" "manual scopes alone"
 
 say "== a crash"
 start record-crash out "$SCOPETRACE" record -f work -f slow_call --flight 500ms -o "$T/crash.scope" -- "$O/targets/flight" 1000
@@ -208,7 +244,17 @@ expect_balanced "$T/now.scope" "after a look at a running call"
 say "== a command that ends"
 start record-exit out "$SCOPETRACE" record -f work --flight 10s -o "$T/exit.scope" -- "$O/targets/flight" 1000
 wait_line record-exit '^pid ([0-9]+)$'
-send record-exit stop
+# Ctrl-C is the command's, which does not mind; SIGUSR1 is ours as before.
+send record-exit deaf
+send record-exit "after 0"
+wait_line record-exit '^reached'
+kill -INT "${pid[record-exit]}"
+kill -USR1 "${pid[record-exit]}"
+until grep -q 'SIGUSR1: the last 10 s are in .*/exit.scope.1: ' "$T/record-exit.err"; do
+	kill -0 "${pid[record-exit]}" 2>/dev/null || fail "SIGUSR1 after Ctrl-C has ended the recorder"
+	sleep 0.02
+done
+send record-exit quit
 finish record-exit
 expect_status 0 "a command that ends"
 expect_text "$T/record-exit.err" 'the command has ended with exit status 0: the last 10 s are in ' "a command that ends"

@@ -7,6 +7,7 @@
  *	after MS      prints `reached NS CALLS` when so many ms have passed: the time, and calls of work() so far
  *	call MS       calls slow_call() once, which takes so long
  *	manual MS     a manual scope m_slow, which takes so long
+ *	deaf          ignores SIGINT from then on
  *	crash         dumps, and crashes (SIGSEGV) inside work() and m_work
  *	stop          dumps, and ends
  *	quit          ends
@@ -16,6 +17,7 @@
  */
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -85,6 +87,8 @@ static int obey(const char *line)
 		slow_call(ms * 1000000);
 	else if (sscanf(line, "manual %" SCNu64, &ms) == 1)
 		slow_manual(ms * 1000000);
+	else if (strncmp(line, "deaf", 4) == 0)
+		signal(SIGINT, SIG_IGN);
 	crash = strncmp(line, "crash", 5) == 0;
 	quit = strncmp(line, "quit", 4) == 0;
 	return !quit && strncmp(line, "stop", 4) != 0;
