@@ -35,8 +35,8 @@ command_of() {
 		unit, key, bpf, own = sys.argv[1:]
 		text = open(unit).read().replace("\\\n", " ")
 		line, = re.findall(rf"^{key}=-?(.*)$", text, re.M)
-		line = re.sub(r"%(.)", lambda found: {"i": "game.one", "%": "%"}[found[1]], line)
-		for theirs, ours in (("/sys/fs/bpf", bpf), ("/etc/scopetrace", own + "/etc"), ("/var/lib/scopetrace", own + "/files")):
+		line = re.sub(r"%(.)", lambda found: {"i": "game.one", "%": "%"}[found[1]], line).replace("$$", "$")
+		for theirs, ours in (("/sys/fs/bpf", bpf), ("/etc/scopetrace", own + "/etc"), ("/var/lib", own + "/lib")):
 		    line = line.replace(theirs, ours)
 		sys.stdout.write("".join(word + "\0" for word in shlex.split(line)))
 	END
@@ -44,16 +44,25 @@ command_of() {
 	[ ${#words[@]} -gt 1 ] || fail "$(basename "$1") has no line $2"
 }
 
+# Made for it before it starts: the only place where it writes.
+state_directory() { # UNIT
+	local name
+	name=$(sed -n 's/^StateDirectory=//p' "$1")
+	mkdir -p "$T/lib" && mkdir "$T/lib/${name:?has no state directory}" || fail "$(basename "$1"): $name"
+	! grep -q '^DynamicUser=yes' "$1" || chown $user "$T/lib/$name"
+}
+
 snapshot "$T/before"
 chmod 755 "$T"
 chmod 700 "$FS" # as systemd mounts it
 mkdir "$T/etc" "$T/bin"
-mkdir -m 777 "$T/files"
+state_directory "$attach"
+state_directory "$drain"
 cp "$SCOPETRACE" "$T/bin/scopetrace" # the tree may not be theirs to enter
 printf 'outer\nmiddle\n# the small ones, too\ninner\n' >"$T/etc/game.one.functions"
 export PATH=$T/bin:$PATH
 
-start program out "$target" --threads 2 --calls 2000 --rate 500 --wait-go
+start program out "$target" --threads 2 --calls 600 --rate 400 --sleep --wait-go
 wait_line program '^pid ([0-9]+)$'
 printf '#!/bin/sh\n[ "$*" = "show --property MainPID --value game.one.service" ] && echo %d\n' "${BASH_REMATCH[1]}" \
 	>"$T/bin/systemctl"
@@ -66,19 +75,29 @@ expect_status 0 "ExecStartPre of attach"
 command_of "$attach" ExecStart
 run "${words[@]}"
 expect_status 0 "ExecStart of attach"
+
+say "== drain, in the group and with no capability; stopped and started again"
+drainer() { # NAME
+	start "$1" err setpriv --reuid=$user --regid=$user --groups="$gid" --inh-caps=-all --ambient-caps=-all \
+		--bounding-set=-all --no-new-privs "${words[@]}"
+	wait_line "$1" draining
+}
+stop_drainer() { # NAME
+	kill -"$(sed -n 's/^KillSignal=SIG//p' "$drain")" "${pid[$1]}"
+	finish "$1"
+	expect_status 0 "ExecStart of drain, stopped by its signal"
+}
+command_of "$drain" ExecStart
+drainer first
 send program go
+sleep 0.5
+stop_drainer first
+drainer second
+sleep 0.3
+stop_drainer second
+# Between this and the end of the capture nobody drains: a drainer is always stopped first.
 wait_line program '^truth (.*)$'
 printf '%s\n' "${BASH_REMATCH[1]}" >"$T/truth.json"
-
-say "== drain, in the group and with no capability"
-command_of "$drain" ExecStart
-start drainer err setpriv --reuid=$user --regid=$user --groups="$gid" --inh-caps=-all --ambient-caps=-all \
-	--bounding-set=-all --no-new-privs "${words[@]}"
-wait_line drainer draining
-sleep 0.1
-kill -"$(sed -n 's/^KillSignal=SIG//p' "$drain")" "${pid[drainer]}"
-finish drainer
-expect_status 0 "ExecStart of drain, stopped by its signal"
 
 say "== stop"
 command_of "$attach" ExecStopPost
@@ -88,10 +107,37 @@ finish program
 expect_empty "$FS" "detach"
 expect_nothing_left "$T/before" "the units"
 
-run "$SCOPETRACE" report --json "$T"/files/game.one-[0-9]*-[0-9]*.scope
-expect_status 0 "report"
-for function in outer middle inner; do
-	seen=$(json "sum(f['calls'] for f in d['functions'] if f['name'] == '$function')" "$T/run.out")
-	truth=$(json "d['entries']['$function']" "$T/truth.json")
-	[ "$seen" = "$truth" ] || fail "$seen calls of $function, not $truth"
-done
+whole() { # FILE...: they are all of a capture
+	run "$SCOPETRACE" report --json "$@"
+	expect_status 0 "report"
+	[ "$(json 'd["accounting"]["balanced"]' "$T/run.out")" = True ] || fail "$*: not balanced"
+	for function in outer middle inner; do
+		seen=$(json "sum(f['calls'] for f in d['functions'] if f['name'] == '$function')" "$T/run.out")
+		truth=$(json "d['entries']['$function']" "$T/truth.json")
+		[ "$seen" = "$truth" ] || fail "$seen calls of $function, not $truth: $*"
+	done
+}
+# As the units say; the time is that of one capture.
+files=("$T"/lib/scopetrace*/game.one-[0-9]*-[0-9]*.scope*)
+[ ${#files[@]} = 3 ] || fail "the drainers and detach have left other files than theirs: ${files[*]}"
+[ "$(basename -a "${files[@]%.1}" | sort -u | wc -l)" = 1 ] || fail "not the names of one capture: ${files[*]}"
+whole "${files[@]}"
+
+say "== drain on demand, and the service ends before anybody has: nothing is thrown away"
+rm -r "$T"/lib/*/*
+start crashes out "$target" --threads 2 --calls 50 --rate 0 --wait-go
+wait_line crashes '^pid ([0-9]+)$'
+sed -i -E "s/echo [0-9]+/echo ${BASH_REMATCH[1]}/" "$T/bin/systemctl"
+command_of "$attach" ExecStart
+run "${words[@]}"
+expect_status 0 "ExecStart of attach"
+send crashes go
+wait_line crashes '^truth (.*)$'
+printf '%s\n' "${BASH_REMATCH[1]}" >"$T/truth.json"
+finish crashes
+command_of "$attach" ExecStopPost
+run "${words[@]}"
+expect_status 0 "ExecStopPost of attach"
+whole "$T"/lib/scopetrace*/game.one-[0-9]*-[0-9]*.scope*
+expect_empty "$FS" "detach"
+expect_nothing_left "$T/before" "the units"
