@@ -102,6 +102,32 @@ static void print_targets(const struct pinned_status *s)
 	}
 }
 
+static void print_losses(const struct pinned_status *s, const struct function_counters *sum)
+{
+	printf("%" PRIu64 " calls completed, %" PRIu64 " lost in the ring, %" PRIu64
+	       " below the minimum, %" PRIu64 " filtered, %" PRIu64 " too deep",
+	       (uint64_t)sum->completed, (uint64_t)sum->ring_lost, (uint64_t)sum->below_minimum,
+	       (uint64_t)sum->filtered, (uint64_t)sum->too_deep);
+	if (sum->map_full)
+		printf(", %" PRIu64 " not opened (map full)", (uint64_t)sum->map_full);
+	if (sum->chain_full)
+		printf(", %" PRIu64 " not opened (chain full)", (uint64_t)sum->chain_full);
+	if (s->pending.thread_records)
+		printf(", %" PRIu64 " records of threads lost in the ring",
+		       (uint64_t)s->pending.thread_records);
+	printf("\n");
+}
+
+static void print_watcher(const struct pinned_status *s)
+{
+	if (s->watched)
+		printf("watcher: process %u\n", s->pinned.capture.watcher);
+	else if (s->pinned.capture.watcher && s->settings.generation)
+		printf("watcher: process %u HAS ENDED: manual scopes are not captured while nobody drains, and forked "
+		       "children keep the breakpoints\n",
+		       s->pinned.capture.watcher);
+}
+
 static void print_functions(const struct pinned_status *s)
 {
 	printf("\n%12s %12s %12s %10s  %-11s %s\n", "entries", "completed", "ring lost", "open", "returns",
@@ -141,14 +167,12 @@ void pinned_status_text(const struct pinned_status *s)
 	printf("%s: %s, attached %.1f s ago, %s\n", s->pinned.dir, state(s),
 	       (double)(now - s->pinned.capture.start_ns) / 1e9,
 	       s->drained ? "being drained" : "not being drained");
-	printf("%" PRIu64 " calls completed, %" PRIu64 " lost in the ring, %" PRIu64
-	       " below the minimum, %" PRIu64 " filtered, %" PRIu64 " too deep\n",
-	       (uint64_t)sum.completed, (uint64_t)sum.ring_lost, (uint64_t)sum.below_minimum,
-	       (uint64_t)sum.filtered, (uint64_t)sum.too_deep);
+	print_losses(s, &sum);
 	printf("ring: %.1f of %.1f kB wait to be drained\n", (double)s->waiting_bytes / 1024,
 	       (double)s->ring_bytes / 1024);
 	if (s->settings.minimum_ns)
 		printf("minimum: %.3f us\n", (double)s->settings.minimum_ns / 1e3);
+	print_watcher(s);
 	print_targets(s);
 	if (s->links.unseen)
 		printf("%zu links are not yours to look at\n", s->links.unseen);
@@ -174,6 +198,46 @@ static void json_name(const char *symbol)
 	free(demangled);
 }
 
+/* The whole account, so that it can be seen to add up. */
+static void json_terms(const struct function_counters *c)
+{
+	const struct {
+		const char *key;
+		uint64_t count;
+	} terms[] = {
+		{"entries", c->entries},
+		{"not_a_call", c->not_a_call},
+		{"too_deep", c->too_deep},
+		{"filtered", c->filtered},
+		{"map_full", c->map_full},
+		{"chain_full", c->chain_full},
+		{"opened", c->opened},
+		{"instants", c->instants},
+		{"returns_seen", c->returns},
+		{"not_a_return", c->not_a_return},
+		{"orphans", c->orphans},
+		{"duplicates", c->duplicates},
+		{"completed", c->completed},
+		{"discarded", c->discarded},
+		{"unwound", c->unwound},
+		{"unfinished", c->unfinished},
+		{"below_minimum", c->below_minimum},
+		{"ring_lost", c->ring_lost},
+	};
+
+	for (size_t i = 0; i < sizeof(terms) / sizeof(*terms); i++)
+		printf(",\"%s\":%" PRIu64, terms[i].key, terms[i].count);
+}
+
+static void json_watcher(const struct pinned_status *s)
+{
+	if (s->pinned.capture.watcher)
+		printf(",\"watcher\":{\"pid\":%u,\"ended\":%s}", s->pinned.capture.watcher,
+		       s->watched ? "false" : "true");
+	else
+		printf(",\"watcher\":null");
+}
+
 static void json_functions(const struct pinned_status *s)
 {
 	printf(",\n\"functions\":[");
@@ -185,17 +249,10 @@ static void json_functions(const struct pinned_status *s)
 		json_name(f->name);
 		json_string("path", f->module);
 		json_string("returns", f->returns ? return_way_name((enum return_way)f->returns) : "");
-		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64 ",\"entries\":%" PRIu64 ",\"opened\":%" PRIu64
-		       ",\"returns_seen\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"discarded\":%" PRIu64
-		       ",\"unwound\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"orphans\":%" PRIu64
-		       ",\"too_deep\":%" PRIu64 ",\"filtered\":%" PRIu64 ",\"below_minimum\":%" PRIu64
-		       ",\"ring_lost\":%" PRIu64 ",\"instants\":%" PRIu64 ",\"open\":%zu}",
-		       f->flags & FUNCTION_OFF ? "true" : "false", (uint64_t)f->minimum_ns,
-		       (uint64_t)c->entries, (uint64_t)c->opened, (uint64_t)c->returns,
-		       (uint64_t)c->completed, (uint64_t)c->discarded, (uint64_t)c->unwound,
-		       (uint64_t)c->unfinished, (uint64_t)c->orphans, (uint64_t)c->too_deep,
-		       (uint64_t)c->filtered, (uint64_t)c->below_minimum, (uint64_t)c->ring_lost,
-		       (uint64_t)c->instants, open_calls(s, i));
+		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64, f->flags & FUNCTION_OFF ? "true" : "false",
+		       (uint64_t)f->minimum_ns);
+		json_terms(c);
+		printf(",\"open\":%zu}", open_calls(s, i));
 	}
 	printf("]");
 }
@@ -253,11 +310,12 @@ void pinned_status_json(const struct pinned_status *s)
 	printf("{\"state\":\"%s\"", state(s));
 	json_string("directory", s->pinned.dir);
 	printf(",\"start_ns\":%" PRIu64 ",\"now_ns\":%" PRIu64 ",\"drained\":%s,\"minimum_ns\":%" PRIu64
-	       ",\"ring_bytes\":%zu,\"waiting_bytes\":%zu,\"entries\":%" PRIu64 ",\"completed\":%" PRIu64
-	       ",\"ring_lost\":%" PRIu64 ",\"thread_records_lost\":%" PRIu64,
+	       ",\"ring_bytes\":%zu,\"waiting_bytes\":%zu,\"thread_records_lost\":%" PRIu64,
 	       (uint64_t)s->pinned.capture.start_ns, io_now_ns(), s->drained ? "true" : "false",
-	       (uint64_t)s->settings.minimum_ns, s->ring_bytes, s->waiting_bytes, (uint64_t)sum.entries,
-	       (uint64_t)sum.completed, (uint64_t)sum.ring_lost, (uint64_t)s->pending.thread_records);
+	       (uint64_t)s->settings.minimum_ns, s->ring_bytes, s->waiting_bytes,
+	       (uint64_t)s->pending.thread_records);
+	json_terms(&sum);
+	json_watcher(s);
 	json_targets(s);
 	json_functions(s);
 	json_calls(s);

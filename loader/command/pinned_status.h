@@ -20,6 +20,7 @@ struct pinned_status {
 	struct pinned_call *calls;
 	size_t call_count;
 	bool drained; /* a drainer is at work */
+	bool watched; /* pinned.capture.watcher, which was left behind, still lives */
 };
 
 /* On standard output. */

@@ -11,6 +11,7 @@
 #include "command/pinned_status.h"
 #include "probe/pin.h"
 #include "source/bpf_ring.h"
+#include "target/process.h"
 
 static const char help[] =
 	"usage: scopetrace status --pin DIR [--json]\n"
@@ -66,6 +67,22 @@ static int read_functions(struct pinned_status *status)
 	return err;
 }
 
+/* Its id may be another's by now, who has begun after the capture. */
+static bool is_watched(const struct capture_setting *capture)
+{
+	const struct process watcher = {.pid = (pid_t)capture->watcher, .pidfd = -1};
+	struct process_thread *threads;
+	bool lives = false;
+	size_t count;
+
+	if (!capture->watcher || process_threads(&watcher, &threads, &count))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		lives |= threads[i].tid == watcher.pid && threads[i].start_ns <= capture->start_ns;
+	free(threads);
+	return lives;
+}
+
 static int read_status(struct pinned_status *status, const char *dir)
 {
 	int err = pinned_open(&status->pinned, dir);
@@ -85,6 +102,7 @@ static int read_status(struct pinned_status *status, const char *dir)
 	if (!err)
 		err = pinned_open_calls(&status->pinned, &status->calls, &status->call_count);
 	status->drained = !err && pin_is_drained(dir);
+	status->watched = !err && is_watched(&status->pinned.capture);
 	return err;
 }
 

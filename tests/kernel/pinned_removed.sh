@@ -70,6 +70,16 @@ for _ in $(seq 20); do
 done
 wait $(jobs -p | grep -vx "${pid[program]}")
 [ "$(grep -c '"drained":false' "$T/statuses")" = 20 ] || fail "some status saw another, or the watcher, as a drainer"
+
+say "== a watcher that was killed is seen to be"
+[ "$(status_of "$dir" 'd["watcher"]')" = "{'pid': $watcher, 'ended': False}" ] || fail "status does not tell of the watcher"
+run "$SCOPETRACE" status --pin "$dir"
+expect_text "$T/run.out" "^watcher: process $watcher\$" "status"
+kill -KILL "$watcher"
+has_ended() { [ "$(status_of "$dir" 'd["watcher"]')" = "{'pid': $watcher, 'ended': True}" ]; }
+wait_until "status sees that the watcher has ended" has_ended
+run "$SCOPETRACE" status --pin "$dir"
+expect_text "$T/run.out" "process $watcher HAS ENDED" "status"
 run "$SCOPETRACE" detach --pin "$dir"
 expect_status 0 "detach"
 watcher_ends
