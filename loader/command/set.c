@@ -150,18 +150,26 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 
 /* ---- functions ---------------------------------------------------------------------------------------- */
 
+/* Matching as strcmp does, so that a name with brackets is found as it stands, or as a glob. */
+typedef int matcher(const char *wanted, const char *name);
+
+static int match_glob(const char *wanted, const char *name)
+{
+	return fnmatch(wanted, name, 0);
+}
+
 /* By the symbol, or as people call it, with or without its parameters. */
-static bool is_named(const char *symbol, const char *wanted)
+static bool is_named(const char *symbol, const char *wanted, matcher *match)
 {
 	char *demangled = demangle(symbol), *end;
-	bool found = fnmatch(wanted, symbol, 0) == 0;
+	bool found = match(wanted, symbol) == 0;
 
 	if (!found && demangled) {
-		found = fnmatch(wanted, demangled, 0) == 0;
+		found = match(wanted, demangled) == 0;
 		end = strchr(demangled, '(');
 		if (end)
 			*end = '\0';
-		found = found || fnmatch(wanted, demangled, 0) == 0;
+		found = found || match(wanted, demangled) == 0;
 	}
 	free(demangled);
 	return found;
@@ -177,20 +185,30 @@ static void change_function(const struct change *change, struct function_setting
 		setting->flags &= ~(uint32_t)FUNCTION_OFF;
 }
 
-static int change_functions(const struct pinned *pinned, const struct change *change)
+static int change_matching(const struct pinned *pinned, const struct change *change, matcher *match,
+			   size_t *found)
 {
 	struct function_setting setting;
-	size_t found = 0;
 	int err = 0;
 
 	for (uint32_t i = 0; i < pinned->capture.functions && !err; i++) {
 		err = pinned_function(pinned, i, &setting);
-		if (err || !is_named(setting.name, change->name))
+		if (err || !is_named(setting.name, change->name, match))
 			continue;
-		found++;
+		++*found;
 		change_function(change, &setting);
 		err = pinned_put_function(pinned, i, &setting);
 	}
+	return err;
+}
+
+static int change_functions(const struct pinned *pinned, const struct change *change)
+{
+	size_t found = 0;
+	int err = change_matching(pinned, change, strcmp, &found);
+
+	if (!err && !found)
+		err = change_matching(pinned, change, match_glob, &found);
 	if (err || found)
 		return err;
 	log_error("no function of the capture is named '%s'; `scopetrace status --pin %s` lists them",
