@@ -10,10 +10,10 @@ need "$SCOPETRACE" "$target"
 dir=$FS/end
 snapshot "$T/before"
 
-begin() { # NAME [OPTION]...: a program that waits, attached
-	local name=$1
-	shift
-	SCOPE_SLOTS=65536 start "$name" out "$target" --threads 2 --calls 800 --rate 200 --manual --wait-go
+begin() { # NAME CALLS [OPTION]...: a program that waits, attached
+	local name=$1 calls=$2
+	shift 2
+	SCOPE_SLOTS=65536 start "$name" out "$target" --threads 2 --calls "$calls" --rate 200 --sleep --manual --wait-go
 	wait_line "$name" '^pid ([0-9]+)$'
 	traced=${BASH_REMATCH[1]}
 	run "$SCOPETRACE" attach --pin "$dir" -p "$traced" -f outer -f middle -f inner --ring-size 4M "$@"
@@ -52,12 +52,12 @@ to_the_end() {
 }
 
 say "== the same command, four times"
-begin same
+begin same 600
 expect_status 0 "attach"
 drain same0 "$T/day.scope"
 send same go
 for i in 1 2 3; do
-	sleep 0.7
+	sleep 0.5
 	kill_drainer same$((i - 1))
 	drain same$i "$T/day.scope"
 	expect_text "$T/same$i.log" "day.scope.$i" "what became of the older file"
@@ -72,7 +72,7 @@ whole "$T"/day.scope*
 [ "$(ls "$T"/day.scope* | wc -l)" = 4 ] || fail "not four files: $(ls "$T"/day.scope*)"
 
 say "== the drainer was killed before"
-begin killed
+begin killed 200
 drain killed0 "$T/killed.scope"
 send killed go
 sleep 0.5
@@ -82,12 +82,12 @@ detach -o "$T/killed.scope"
 whole "$T"/killed.scope*
 
 say "== another reader has the manual scopes as the drainer begins"
-begin busy
+begin busy 50
 start reader err "$SCOPETRACE" record -p "$traced" -o "$T/reader.scope"
 wait_line reader 'recording|Ctrl-C'
 drain late "$T/late.scope"
 wait_until "the drainer says so" eval 'read -r -t 0.1 -u "${out_fd[late]}" line; printf "%s\n" "$line" >>"$T/late.log"; grep -q "another reader" "$T/late.log"'
-sleep 1
+sleep 0.3 # in which it asks more than once
 kill -INT "${pid[reader]}"
 finish reader
 wait_line late 'are captured from here on'
@@ -102,7 +102,7 @@ run "$SCOPETRACE" export -t csv "$T/late.scope"
 
 if [ -n "${SCOPETRACE_LONG:-}" ]; then
 	say "== the drainer hangs"
-	begin hanging
+	begin hanging 100
 	drain hangs "$T/hangs.scope"
 	send hanging go
 	to_the_end hanging
@@ -138,7 +138,7 @@ pid_t fork(void)
 C
 if cc -shared -fPIC -o "$T/fork.so" "$T/fork.c" 2>/dev/null; then
 	for how in "" FORK_DIES=1; do
-		begin "fork$how"
+		begin "fork$how" 20
 		detach
 		run env LD_PRELOAD="$T/fork.so" $how "$SCOPETRACE" attach --pin "$dir" -p "$traced" -f outer --watch
 		expect_status 1 "attach without a watcher"

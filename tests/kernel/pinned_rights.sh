@@ -24,7 +24,7 @@ as() { # GROUP COMMAND...
 		"$T/files/scopetrace" "$@"
 }
 
-start program out "$target" --threads 2 --calls 2000 --rate 500 --wait-go
+start program out "$target" --threads 2 --calls 500 --rate 500 --sleep --wait-go
 wait_line program '^pid ([0-9]+)$'
 traced=${BASH_REMATCH[1]}
 run "$SCOPETRACE" attach --pin "$dir" -p "$traced" -f outer -f middle -f inner --group $group
@@ -64,7 +64,7 @@ expect_nothing_left "$T/before" "a shared capture"
 say "== manual scopes of a process of the drainer's own"
 cp "$target" "$T/files/calls"
 start own out setpriv --reuid=$user --regid=$user --clear-groups --inh-caps=-all --bounding-set=-all \
-	"$T/files/calls" --threads 2 --calls 400 --rate 400 --manual --wait-go
+	"$T/files/calls" --threads 2 --calls 200 --rate 400 --sleep --manual --wait-go
 wait_line own '^pid ([0-9]+)$'
 run "$SCOPETRACE" attach --pin "$dir" -p "${BASH_REMATCH[1]}" -f outer --group $group
 expect_status 0 "attach to a process of another user"

@@ -2,13 +2,15 @@
 /*
  * The program of the call-for-call test: it knows exactly what it did, and says so in its last line.
  *
- *	calls --threads N --calls K --rate F [--wait-go] [--manual] [--escape E]
+ *	calls --threads N --calls K --rate F [--sleep] [--wait-go] [--manual] [--escape E]
  *
  * N threads call outer() K times each, F times a second (0: flat out). outer() calls middle() twice,
  * middle() calls inner() three times. --manual puts a manual scope into each of the three (m_outer,
  * m_middle, m_inner) and around each thread's calls (m_loop). --escape lets inner() jump (longjmp)
  * straight out to outer() in every E-th call of outer(), from each of the six places in turn, so that
- * frames are abandoned. --wait-go prints `pid N`, and nothing is called before a line comes in on stdin.
+ * frames are abandoned. --sleep leaves the processor to others between calls that lie further apart than a
+ * millisecond; the rate is then about what was asked. --wait-go prints `pid N`, and nothing is called before a
+ * line comes in on stdin.
  *
  * The last line is `truth {JSON}`: pid, tids, entries and returns of each function, its longest call in
  * ns, the inner calls left without their middle() by a jump, the number of manual scopes, when the calls
@@ -41,6 +43,7 @@ struct options {
 	uint64_t escape;
 	bool wait_go;
 	bool manual;
+	bool sleep;
 };
 
 struct caller {
@@ -153,13 +156,23 @@ OUT_OF_LINE static int outer(struct caller *caller)
 	return 1;
 }
 
+/* Spins, as no sleep holds 5000 a second. */
+static void wait_for_turn(const struct options *options, uint64_t due_ns)
+{
+	uint64_t now;
+
+	while ((now = now_ns()) < due_ns)
+		if (options->sleep && due_ns - now > 1000000)
+			nanosleep(&(struct timespec){.tv_nsec = (long)((due_ns - now) % 1000000000)}, NULL);
+}
+
 static void call_loop(struct caller *caller)
 {
 	const struct options *options = caller->options;
 	uint64_t begin = now_ns();
 	for (uint64_t i = 0; i < options->calls; i++) {
-		while (options->rate && now_ns() - begin < i * 1000000000 / options->rate)
-			; /* spins: no sleep holds 5000 a second */
+		if (options->rate)
+			wait_for_turn(options, begin + i * 1000000000 / options->rate);
 		bool escapes = options->escape && i % options->escape == options->escape - 1;
 		caller->escape_at = escapes ? (int)(i / options->escape % (MIDDLES * INNERS)) : -1;
 		uint64_t start = now_ns();
@@ -188,7 +201,8 @@ static void *caller_main(void *argument)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: calls --threads N --calls K --rate F [--wait-go] [--manual] [--escape E]\n"
+	fprintf(stderr, "usage: calls --threads N --calls K --rate F [--sleep] [--wait-go] [--manual] "
+			"[--escape E]\n"
 			"--manual and --escape do not go together: a jump would leave manual scopes open\n");
 	return 2;
 }
@@ -202,6 +216,7 @@ static int parse(int argc, char **argv, struct options *options)
 		{"escape", required_argument, NULL, 'e'},
 		{"wait-go", no_argument, NULL, 'w'},
 		{"manual", no_argument, NULL, 'm'},
+		{"sleep", no_argument, NULL, 's'},
 		{NULL, 0, NULL, 0},
 	};
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -224,6 +239,9 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 'm':
 			options->manual = true;
+			break;
+		case 's':
+			options->sleep = true;
 			break;
 		default:
 			return -1;
