@@ -50,10 +50,13 @@ static int parse(struct detach_options *options, int argc, char **argv)
 
 	*options = (struct detach_options){.argc = argc, .argv = argv};
 	err = options_read(&table, options, argc, argv);
-	if (err || (options->dir && optind == argc))
+	if (err)
 		return err;
-	log_error("detach wants --pin DIR, and nothing else but -o FILE");
-	return -EINVAL;
+	if (!options->dir || optind < argc) {
+		log_error("detach wants --pin DIR, and nothing else but -o FILE");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* From this moment on no hit counts; whoever drains sees it, and takes the rest. */
@@ -160,13 +163,13 @@ static int detach(const struct detach_options *options)
 	struct pinned pinned;
 	int lock, err, removed;
 
+	lock = pin_wait_changes(options->dir);
+	if (lock == -EBUSY || lock == -ESTALE)
+		return lock;
 	if (access(options->dir, F_OK)) {
 		log_error("nothing is pinned in %s: %s", options->dir, strerror(errno));
 		return -errno;
 	}
-	lock = pin_lock_changes(options->dir);
-	if (lock == -EBUSY || lock == -ESTALE)
-		return lock;
 	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir) : end_capture(&pinned, options);
 	pinned_close(&pinned);
 	/* A file that was not to be had does not keep what was traced in place. */

@@ -16,6 +16,7 @@
 #include "probe/pinned.h"
 
 #define DEFAULT_RING_BYTES (8u << 20)
+#define MAKE_TRIES	   10
 
 struct attaching {
 	const struct pinned_attach_options *options;
@@ -107,22 +108,41 @@ static int open_loaded(struct attaching *a)
 	return err;
 }
 
-static int open_directory(struct attaching *a)
+/* A detach that is under way may remove it before we have its lock. */
+static int make_directory(struct attaching *a)
 {
-	struct pin_links links = {0};
-	int err;
+	int err = -ENOENT;
 
-	a->made_dir = access(a->dir, F_OK) != 0;
-	err = pin_make_directory(a->dir);
-	if (err)
-		return err;
-	a->lock = pin_lock_changes(a->dir);
-	if (a->lock < 0)
-		return a->lock;
-	err = pin_links_read(a->dir, &links);
+	for (int i = 0; i < MAKE_TRIES && err == -ENOENT; i++) {
+		a->made_dir |= access(a->dir, F_OK) != 0;
+		err = pin_make_directory(a->dir);
+		if (err)
+			return err;
+		a->lock = pin_wait_changes(a->dir);
+		err = a->lock < 0 ? a->lock : 0;
+	}
+	if (err == -ENOENT)
+		log_error("%s is being removed: try again", a->dir);
+	return err;
+}
+
+static int check_directory(struct attaching *a)
+{
+	struct pin_links links;
+	int err = pin_links_read(a->dir, &links);
+
 	if (!err && (links.count || (!pin_is_loaded(a->dir) && !pin_is_empty(a->dir))))
 		err = refuse_attached(a);
 	pin_links_clear(&links);
+	return err;
+}
+
+static int open_directory(struct attaching *a)
+{
+	int err = make_directory(a);
+
+	if (!err)
+		err = check_directory(a);
 	if (err)
 		return err;
 	return pin_is_loaded(a->dir) ? open_loaded(a) : load(a);
@@ -276,6 +296,8 @@ int pinned_attach(const struct pinned_attach_options *options)
 		say_attached(&a);
 	else if (a.lock >= 0 && !a.refused)
 		undo(&a);
+	else if (a.lock == -ENOENT)
+		pin_remove_made(a.dir, a.made_dir);
 	if (a.session)
 		probe_session_close(a.session);
 	else

@@ -243,20 +243,30 @@ static int apply(const struct pinned *pinned, const struct change *change)
 	return change->name ? change_functions(pinned, change) : change_settings(pinned, change);
 }
 
+/* The lock first: what was opened before may be gone when we have waited for it. */
+static int open_to_change(struct pinned *pinned, const char *dir, int *lock)
+{
+	int err;
+
+	*lock = pin_wait_changes(dir);
+	if (*lock < 0 && *lock != -ENOENT)
+		return *lock;
+	err = pinned_open(pinned, dir);
+	if (!err && *lock == -ENOENT) {
+		log_error(
+			"the links of %s were removed by hand: nothing is traced any more; `scopetrace detach` "
+			"removes the rest",
+			dir);
+		err = -ENOENT;
+	}
+	return err;
+}
+
 static int apply_all(const struct parsed *parsed)
 {
-	struct pinned pinned;
-	int err = pinned_open(&pinned, parsed->dir), lock = -1;
+	struct pinned pinned = {0};
+	int lock, err = open_to_change(&pinned, parsed->dir, &lock);
 
-	if (!err) {
-		lock = pin_lock_changes(parsed->dir);
-		err = lock < 0 ? lock : 0;
-		if (err == -ENOENT)
-			log_error(
-				"the links of %s were removed by hand: nothing is traced any more; `scopetrace detach` "
-				"removes the rest",
-				parsed->dir);
-	}
 	for (size_t i = 0; i < parsed->changes.count && !err; i++)
 		err = apply(&pinned, &parsed->changes.items[i]);
 	if (lock >= 0)

@@ -14,12 +14,16 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "probe/pin_names.h"
 
-#define BPF_ROOT "/sys/fs/bpf"
+#define BPF_ROOT   "/sys/fs/bpf"
+#define CHANGES_NS 15000000000ull /* the kernel may take long to close what another command removes */
+#define SAY_NS	   200000000ull
 
 static const char *const folders[] = {PROBE_OBJECT_PROGRAMS, PROBE_OBJECT_MAPS, PIN_LINKS};
 
@@ -198,10 +202,25 @@ static int lock(const char *dir, const char *folder, int how)
 
 int pin_lock_changes(const char *dir)
 {
-	int fd = lock(dir, PIN_LINKS, LOCK_EX);
+	return lock(dir, PIN_LINKS, LOCK_EX);
+}
 
+int pin_wait_changes(const char *dir)
+{
+	uint64_t begin = io_now_ns();
+	bool said = false;
+	int fd;
+
+	while (((fd = pin_lock_changes(dir)) == -EBUSY || fd == -ESTALE) &&
+	       io_now_ns() - begin < CHANGES_NS) {
+		if (!said && io_now_ns() - begin > SAY_NS) {
+			log_info("waiting for another command that is just changing %s", dir);
+			said = true;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	}
 	if (fd == -EBUSY || fd == -ESTALE)
-		log_error("another command is just changing %s: try again", dir);
+		log_error("another command is still changing %s: try again", dir);
 	return fd;
 }
 

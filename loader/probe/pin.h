@@ -41,12 +41,15 @@ int pin_object(const char *dir, const struct probe_object *object);
 int pin_link(const char *dir, const char *name, int fd);
 
 /*
- * Holds off others: -EBUSY if another command (pin_lock_changes: said) or another drainer (pin_lock_drain) is
- * at work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with
- * its holder, however that ends. fd or -errno.
+ * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer (pin_lock_drain) is at
+ * work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with its
+ * holder, however that ends. fd or -errno.
  */
 int pin_lock_changes(const char *dir);
 int pin_lock_drain(const char *dir);
+
+/* pin_lock_changes when the other command is done, or -EBUSY or -ESTALE (said) after some seconds. */
+int pin_wait_changes(const char *dir);
 
 /* True if a drainer is at work. Asks by a shared lock, so that those who ask do not take each other for one.
  */
@@ -104,8 +107,7 @@ int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct
  */
 int pin_remove(const char *dir);
 
-/* Removes the folder of links, DIR too if `dir_too`, as far as they are empty: what pin_make_directory made.
- */
+/* Removes the folders, DIR too if `dir_too`, as far as they are empty: what pin_make_directory made. */
 void pin_remove_made(const char *dir, bool dir_too);
 
 /* Gives everything to the group, which may then drain and look, and change nothing. 0 or -errno (said). */
