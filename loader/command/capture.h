@@ -192,6 +192,10 @@ int capture_choose(struct capture *capture);
 /* Decides for each chosen function how its returns are seen. 0 or -errno, said. */
 int capture_choose_returns(struct capture *capture);
 
+/* Says which functions are left out as their returns cannot be told; but for those that `before` has so, too.
+ */
+void capture_say_refused(const struct capture *capture, const struct return_plan *before);
+
 /* enum setting_flag: whether stacks migrate, as asked for or as the program is known to do. */
 uint32_t capture_setting_flags(const struct capture *capture);
 

@@ -32,6 +32,8 @@ int capture_choose(struct capture *c)
 			    c->symbols.fork_evidence);
 	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
 			      &c->functions, &c->function_count);
+	if (!err)
+		err = symbol_table_hold(&c->symbols, c->functions, c->function_count);
 	if (err)
 		return err;
 	return capture_choose_returns(c);

@@ -47,19 +47,19 @@ static int check_hazard(struct capture *c)
 	return -EPERM;
 }
 
-static void say_refused(const struct capture *c)
+void capture_say_refused(const struct capture *c, const struct return_plan *before)
 {
-	size_t named = 0;
+	size_t refused = 0;
 
-	for (size_t i = 0; i < c->function_count && named < MOST_NAMED; i++) {
-		if (!c->returns.choices[i].refused)
+	for (size_t i = 0; i < c->function_count; i++) {
+		if (!c->returns.choices[i].refused || (before && before->choices[i].refused))
 			continue;
-		named++;
-		log_warning("where %s returns cannot be told: %s; it is left out", c->functions[i]->demangled,
-			    c->returns.choices[i].refused);
+		if (refused++ < MOST_NAMED)
+			log_warning("where %s returns cannot be told: %s; it is left out",
+				    c->functions[i]->demangled, c->returns.choices[i].refused);
 	}
-	if (c->returns.refused > named)
-		log_warning("and %zu more are left out for such reasons", c->returns.refused - named);
+	if (refused > MOST_NAMED)
+		log_warning("and %zu more are left out for such reasons", refused - MOST_NAMED);
 }
 
 int capture_choose_returns(struct capture *c)
@@ -71,7 +71,7 @@ int capture_choose_returns(struct capture *c)
 				       c->options->returns);
 	if (err)
 		return err;
-	say_refused(c);
+	capture_say_refused(c, NULL);
 	if (c->returns.refused < c->function_count)
 		return 0;
 	log_error(

@@ -2,6 +2,7 @@
 #include "command/capture.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -16,16 +17,20 @@ static bool is_known(const struct module_list *known, const struct module *modul
 }
 
 /* What the files add that were mapped since the last look. True if there are any. */
-static bool add_new_modules(struct capture *c, const struct module_list *now)
+static bool add_new_modules(struct capture *c, struct module_list *now)
 {
 	const struct module_list *before = c->watched.items ? &c->watched : &c->symbols.modules;
 	bool added = false;
 
 	for (size_t i = 0; i < now->count; i++) {
-		/* What is gone again, with the process perhaps, does no harm. */
-		if (is_known(before, &now->items[i]) || access(now->items[i].probe_path, R_OK))
+		if (is_known(before, &now->items[i]))
 			continue;
 		added = true;
+		/* What is gone again, with the process perhaps, does no harm; if it comes back it is new. */
+		if (access(now->items[i].probe_path, R_OK) && (errno == ENOENT || errno == ESRCH)) {
+			now->items[i].device = now->items[i].inode = 0;
+			continue;
+		}
 		/* A file that cannot be read is said, and counts as a hazard. */
 		if (hazard_add(&c->hazard, &now->items[i]))
 			c->hazard.found = c->hazard.asynchronous = true;
@@ -37,30 +42,59 @@ static bool add_new_modules(struct capture *c, const struct module_list *now)
 	return added;
 }
 
-/* Return addresses that the kernel has put on stacks by now stay there until those calls return. */
-static int switch_returns(struct capture *c)
+static bool is_alike(const struct return_plan *a, const struct return_plan *b)
 {
-	struct return_plan before = c->returns;
-	struct capture_sites sites = {0};
-	int err = return_plan_make(&c->returns, &c->symbols, &c->hazard, c->functions, c->function_count,
-				   c->options->returns);
+	for (size_t i = 0; i < a->count; i++) {
+		const struct return_choice *one = &a->choices[i], *other = &b->choices[i];
 
-	if (!err)
-		err = capture_make_sites(c, &sites);
+		if (one->way != other->way || one->loops != other->loops || !one->refused != !other->refused)
+			return false;
+	}
+	return true;
+}
+
+/* By the present plan. Return addresses that the kernel has put on stacks by now stay there until those calls
+ * return. */
+static int hook_anew(struct capture *c, const struct return_plan *before)
+{
+	struct capture_sites sites = {0};
+	int err;
+
+	capture_say_refused(c, before);
+	if (c->returns.refused == c->returns.count) {
+		log_error("the process has mapped code that makes uretprobes dangerous (%s), and none of the "
+			  "functions can be hooked otherwise",
+			  c->hazard.evidence);
+		return -ENOTSUP;
+	}
+	err = capture_make_sites(c, &sites);
 	if (!err)
 		err = probe_session_switch(c->session, c->process.pid, sites.functions, c->function_count);
 	capture_free_sites(&sites);
-	if (err) {
-		return_plan_clear(&c->returns);
-		c->returns = before;
+	if (err)
 		return err;
-	}
-	return_plan_clear(&before);
 	log_warning(
 		"the process has mapped code that makes uretprobes dangerous: returns are now seen otherwise. Calls "
 		"that were running then are in danger until they return");
 	say_returns(&c->returns, &c->hazard, false);
 	return 0;
+}
+
+static int switch_returns(struct capture *c)
+{
+	struct return_plan before = c->returns;
+	int err = return_plan_again(&before, c->functions, c->options->returns, &c->returns);
+
+	if (!err && is_alike(&before, &c->returns))
+		log_info(
+			"the process has mapped code that makes uretprobes dangerous: returns are seen in safe "
+			"ways already");
+	else if (!err)
+		err = hook_anew(c, &before);
+	free(err ? c->returns.choices : before.choices);
+	if (err)
+		c->returns = before;
+	return err;
 }
 
 int capture_watch_modules(struct capture *c)

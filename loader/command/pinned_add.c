@@ -234,6 +234,8 @@ static int look_at(struct adding *a)
 
 	if (!err)
 		err = find_functions(a);
+	if (!err)
+		err = symbol_table_hold(&a->symbols, a->functions, a->pinned->capture.functions);
 	return err ? err : check_hazard(a);
 }
 

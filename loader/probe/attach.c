@@ -129,6 +129,12 @@ struct probe_session *probe_session_adopt(struct probe_object *object, size_t fu
 	return NULL;
 }
 
+/* The path that people know. */
+static const char *module_of(const struct probe_function *function)
+{
+	return function->module ? function->module : function->binary;
+}
+
 /* ---- one group ---------------------------------------------------------------------------------------- */
 
 static const enum probe_program entry_programs[] = {
@@ -228,8 +234,8 @@ static void say_failure(const struct group *group, int err)
 			"cannot hook process %d: %s; run it with sudo, or give it CAP_BPF, CAP_PERFMON and, for another user's process, CAP_SYS_PTRACE",
 			group->pid, strerror(-err));
 	else
-		log_error("cannot hook the functions of %s in process %d: %s", group->binary, group->pid,
-			  strerror(-err));
+		log_error("cannot hook the functions of %s in process %d: %s",
+			  module_of(&group->functions[group->ids[0]]), group->pid, strerror(-err));
 }
 
 /* What was refused is left out, and said. */
@@ -244,11 +250,12 @@ static void settle_refused(struct probe_session *session, const struct group *gr
 			continue;
 		if (refused++ < MOST_NAMED)
 			log_warning("the kernel refuses a probe on %s (%s+%#llx): %s; it is left out",
-				    function->display, group->binary, (unsigned long long)function->offset,
-				    refusal(group->refused[i]));
+				    function->display, module_of(function),
+				    (unsigned long long)function->offset, refusal(group->refused[i]));
 	}
 	if (refused > MOST_NAMED)
-		log_warning("and %zu more of %s are left out", refused - MOST_NAMED, group->binary);
+		log_warning("and %zu more of %s are left out", refused - MOST_NAMED,
+			    module_of(&group->functions[group->ids[0]]));
 	session->armed += group->count - refused;
 }
 
@@ -307,7 +314,7 @@ static int refuse_two_at_one_address(const struct probe_function *functions, con
 		if (a->offset != b->offset || strcmp(a->binary, b->binary) != 0)
 			continue;
 		log_error("%s and %s are one function of %s (both at %#llx): choose one of the names",
-			  a->display, b->display, a->binary, (unsigned long long)a->offset);
+			  a->display, b->display, module_of(a), (unsigned long long)a->offset);
 		return -EINVAL;
 	}
 	return 0;
@@ -362,7 +369,6 @@ static int describe_functions(const struct probe_session *session, const struct 
 
 	for (uint32_t i = 0; i < session->function_count && !err; i++) {
 		const struct probe_function *function = &functions[i];
-		const char *module = function->module ? function->module : function->binary;
 		struct function_setting setting = {
 			.flags = function->flags,
 			.returns = returns_of(function),
@@ -375,7 +381,7 @@ static int describe_functions(const struct probe_session *session, const struct 
 
 		if (!function->binary)
 			continue;
-		copy_end(setting.module, sizeof(setting.module), module);
+		copy_end(setting.module, sizeof(setting.module), module_of(function));
 		snprintf(setting.name, sizeof(setting.name), "%s",
 			 function->name ? function->name : function->display);
 		err = bpf_map_update_elem(map, &i, &setting, BPF_ANY);
@@ -453,6 +459,10 @@ int probe_session_switch(struct probe_session *session, pid_t pid, const struct 
 	session->armed = 0;
 	session->generation++;
 	err = attach_process(session, pid, functions);
+	if (!err && !session->armed) {
+		log_error("no function of process %d would stay hooked", pid);
+		err = -EINVAL;
+	}
 	if (!err)
 		err = probe_object_set_generation(session->object, session->generation);
 	if (err) {

@@ -27,14 +27,16 @@ static const Dwfl_Callbacks callbacks = {
 	.find_debuginfo = find_debuginfo,
 };
 
-/* An ELF file's first bytes, looked at before libdwfl says the same with less meaning. */
-static int check_header(int fd)
+/* The module's file, and an ELF file by its first bytes, before libdwfl says the same with less meaning. */
+static int check_header(int fd, const struct module *module)
 {
 	unsigned char identity[EI_NIDENT];
 	struct stat status;
 
 	if (fstat(fd, &status))
 		return -errno;
+	if (module->inode && (status.st_ino != module->inode || status.st_dev != module->device))
+		return -ESTALE;
 	if (!S_ISREG(status.st_mode))
 		return -ENOEXEC;
 	if (pread(fd, identity, sizeof(identity), 0) != sizeof(identity) ||
@@ -114,7 +116,7 @@ int image_open(const struct module *module, struct image *image)
 	*image = (struct image){.fd = open(module->probe_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
 	if (image->fd < 0)
 		return -errno;
-	err = check_header(image->fd);
+	err = check_header(image->fd, module);
 	if (!err)
 		err = report(image, module);
 	if (!err)

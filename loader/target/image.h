@@ -48,7 +48,10 @@ struct image_symbol {
 	bool in_code;	 /* lies in an executable segment (and section, where those are known) */
 };
 
-/* 0, -ENOEXEC when it is no ELF program or library, or -errno of opening it. */
+/*
+ * 0, -ENOEXEC when it is no ELF program or library, -ESTALE when its path means another file than the module
+ * is (if that tells an inode), or -errno of opening it.
+ */
 int image_open(const struct module *module, struct image *image);
 void image_close(struct image *image); /* takes a zeroed one too */
 

@@ -2,6 +2,7 @@
 #include "target/module.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -53,6 +54,7 @@ int module_list_add(struct module_list *list, const struct module_file *file)
 		.device = file->device,
 		.inode = file->inode,
 		.is_main = file->is_main,
+		.held = -1,
 	};
 
 	if (find(list, file->device, file->inode))
@@ -75,9 +77,47 @@ void module_list_close(struct module_list *list)
 		free(list->items[i].path);
 		free(list->items[i].base);
 		free(list->items[i].probe_path);
+		if (list->items[i].held >= 0)
+			close(list->items[i].held);
 	}
 	free(list->items);
 	*list = (struct module_list){0};
+}
+
+static int open_same(const struct module *module)
+{
+	int fd = open(module->probe_path, O_PATH | O_CLOEXEC), err = 0;
+	struct stat status;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status))
+		err = -errno;
+	else if (status.st_dev != module->device || status.st_ino != module->inode)
+		err = -ESTALE;
+	if (err)
+		close(fd);
+	return err ? err : fd;
+}
+
+int module_hold(struct module *module)
+{
+	char *path;
+	int fd;
+
+	if (module->held >= 0)
+		return 0;
+	fd = open_same(module);
+	if (fd < 0)
+		return fd;
+	if (asprintf(&path, "/proc/self/fd/%d", fd) < 0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	free(module->probe_path);
+	module->probe_path = path;
+	module->held = fd;
+	return 0;
 }
 
 /* ---- of a process ------------------------------------------------------------------------------ */

@@ -14,11 +14,13 @@
 struct module {
 	char *path;	  /* as the process knows it, " (deleted)" taken off; for people */
 	char *base;	  /* its base name: what LIB: matches and the report shows */
-	char *probe_path; /* to open and probe it by: /proc/PID/exe, /proc/PID/map_files/A-B, the path */
+	char *probe_path; /* to open and probe it by: /proc/PID/exe, /proc/PID/map_files/A-B, the path; once
+			     it is held, by that */
 	uint64_t device;
 	uint64_t inode;
 	bool is_main; /* the program itself */
 	bool is_libc; /* the C library (libc, ld.so, libpthread ..., not libm): searched only when named */
+	int held;     /* fd (O_PATH), in a list; -1: it is not held open */
 };
 
 struct module_list {
@@ -44,5 +46,12 @@ int module_list_read(pid_t pid, struct module_list *list);
  */
 int module_list_of_binary(const char *path, struct module_list *list);
 void module_list_close(struct module_list *list);
+
+/*
+ * Holds the file open, for as long as the list is: its path may come to mean another file, by an exec in the
+ * process or a new file in its place. From then on probe_path is of that descriptor, and for this process
+ * alone. 0, also if it is held already; -ESTALE if the path means another file by now; or -errno.
+ */
+int module_hold(struct module *module);
 
 #endif

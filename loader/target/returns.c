@@ -161,20 +161,42 @@ static int count_exits(struct return_plan *plan, const struct function *const *f
 	return 0;
 }
 
+static int choose_all(struct return_plan *plan, const struct function *const *functions, enum return_way way)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < plan->count && !err; i++)
+		err = choose(plan, plan->hazard, functions[i], &plan->choices[i], way);
+	return err;
+}
+
 int return_plan_make(struct return_plan *plan, const struct symbol_table *table, const struct hazard *hazard,
 		     const struct function *const *functions, size_t count, enum return_way way)
 {
-	int err = 0;
+	int err;
 
 	*plan = (struct return_plan){.count = count, .hazard = hazard};
 	plan->choices = calloc(count ? count : 1, sizeof(*plan->choices));
 	plan->shapes = shapes_open(table);
 	if (!plan->choices || !plan->shapes)
 		return -ENOMEM;
-	for (size_t i = 0; i < count && !err; i++)
-		err = choose(plan, hazard, functions[i], &plan->choices[i], way);
+	err = choose_all(plan, functions, way);
 	if (!err && way != RETURN_URETPROBE && way != RETURN_NONE)
 		err = count_exits(plan, functions);
+	return err ? err : mark_inside(plan, functions);
+}
+
+int return_plan_again(const struct return_plan *former, const struct function *const *functions,
+		      enum return_way way, struct return_plan *plan)
+{
+	int err;
+
+	*plan = *former;
+	plan->refused = 0;
+	plan->choices = calloc(plan->count ? plan->count : 1, sizeof(*plan->choices));
+	if (!plan->choices)
+		return -ENOMEM;
+	err = choose_all(plan, functions, way);
 	return err ? err : mark_inside(plan, functions);
 }
 

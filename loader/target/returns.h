@@ -63,6 +63,14 @@ int return_plan_make(struct return_plan *plan, const struct symbol_table *table,
 		     const struct function *const *functions, size_t count, enum return_way way);
 void return_plan_clear(struct return_plan *plan);
 
+/*
+ * The same again, in *plan, with what has been found of its hazard since. Both share what was read of the
+ * files: one of them is to be cleared, and of the other no more than `choices` freed. 0 or -ENOMEM, with that
+ * one.
+ */
+int return_plan_again(const struct return_plan *former, const struct function *const *functions,
+		      enum return_way way, struct return_plan *plan);
+
 const char *return_way_name(enum return_way way); /* as --returns takes it */
 
 /* In a few words, e.g. "nothing inside can throw or switch stacks". */

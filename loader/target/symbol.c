@@ -478,6 +478,31 @@ void symbol_table_close(struct symbol_table *table)
 	*table = (struct symbol_table){0};
 }
 
+static int hold(struct module *module)
+{
+	int err = module_hold(module);
+
+	if (err == -ESTALE || err == -ENOENT || err == -ESRCH)
+		log_error(
+			"%s (through %s) is no longer the file that was read: the process has ended or runs "
+			"another program, or the file was replaced",
+			module->path, module->probe_path);
+	else if (err)
+		log_error("cannot hold %s open (through %s): %s", module->path, module->probe_path,
+			  strerror(-err));
+	return err;
+}
+
+int symbol_table_hold(struct symbol_table *table, const struct function *const *functions, size_t count)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++)
+		if (functions[i])
+			err = hold(&table->modules.items[functions[i]->module - table->modules.items]);
+	return err;
+}
+
 bool symbol_is_indirect(const struct symbol_table *table, const char *name)
 {
 	const struct owned *owned = table->owned;

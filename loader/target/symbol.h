@@ -63,6 +63,13 @@ int symbol_table_of_binary(const char *path, const struct symbol_options *option
 void symbol_table_close(struct symbol_table *table);
 
 /*
+ * Holds the files open in which these functions lie (those that are not NULL), until the table is closed:
+ * what was read of them, and what is probed, stays one file. 0, or -errno, said: -ESTALE if the process runs
+ * another program by now, or a file was replaced.
+ */
+int symbol_table_hold(struct symbol_table *table, const struct function *const *functions, size_t count);
+
+/*
  * Fills in function->demangled, one of table->functions (demangling all of a big program would take seconds).
  * 0 or -ENOMEM.
  */

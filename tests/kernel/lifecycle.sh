@@ -4,7 +4,7 @@
 # program says what it did and when; the capture must say the same.
 . "$(dirname "$0")/lib.sh"
 
-need "$SCOPETRACE" "$O"/targets/{namesteps,execwait,heirs}
+need "$SCOPETRACE" "$O"/targets/{namesteps,execwait,execthrow,heirs}
 snapshot "$T/before"
 BUILDS=("")
 [ "$(uname -m)" != x86_64 ] || BUILDS+=(.nop5)
@@ -134,6 +134,23 @@ for thread in main thread; do
 	send "other-$thread" go
 	end "other-$thread"
 	expect_calls "other-$thread" "work=10 getppid=20" "$target"
+done
+
+say "== exec of a program that throws: the hooks on libraries change for it, and go on"
+for thread in main thread; do
+	name=throws-$thread
+	begin $name "$O/targets/execwait" "work call libc.so*:getppid" $thread "$O/targets/execthrow"
+	# Whichever is found first.
+	told='runs execthrow now: its own functions are not hooked' changed='returns by instruction: 2 of 3'
+	wait_line record-$name "$told|$changed"
+	[[ $line =~ $told ]] || changed=$told
+	wait_line record-$name "$changed"
+	expect_text "$T/record-$name.log" 'has mapped code that makes uretprobes dangerous' "$name"
+	wait_line $name '^again'
+	send $name go
+	end $name
+	expect_text "$T/$name.log" '^truth getppid=20/20 caught=10$' "$name"
+	expect_calls $name "work=10 call=1 getppid=20" "$target"
 done
 
 say "== exec by a thread that the ring has no room for: found out all the same"

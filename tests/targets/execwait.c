@@ -2,7 +2,7 @@
 /*
  * exec() by a thread that is not the first and calls nothing traced, or (`main`) by the first; then a line is
  * awaited, on which the new program goes on. work() and getppid() are called ten times before and ten times
- *after.
+ *after, by call().
  *
  *	execwait [--wait-go] thread|main [PROGRAM] [ROUNDS]
  *
@@ -31,7 +31,7 @@ static void *replace(void *context)
 	return context;
 }
 
-static void call(void)
+OUT_OF_LINE static void call(void)
 {
 	for (int i = 0; i < CALLS; i++) {
 		work(i);

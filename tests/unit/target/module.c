@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "target/image.h"
 
 static const struct module *find_module(const struct module_list *list, const char *base)
 {
@@ -129,6 +130,66 @@ Test(module, a_program_in_a_memfd_is_read)
 	running = running_start(path);
 	assert_found_in_memory(running.pid, "memfd:in memory", "real_name");
 	running_stop(&running);
+}
+
+static void read_line(const struct running *running)
+{
+	char byte = 0;
+
+	while (byte != '\n')
+		cr_assert_eq(read(running->out, &byte, 1), 1);
+}
+
+/* It runs `alias` when a line comes in. */
+static struct running start_changing(void)
+{
+	char path[256];
+
+	shell("cd %s && printf '#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts(\"\"); fflush(stdout); "
+	      "getchar(); execl(\"%s\", \"alias\", \"--wait-go\", NULL); return 1; }' >c.c && gcc -O2 c.c -o changes",
+	      scratch(), target_path("alias"));
+	snprintf(path, sizeof(path), "%s/changes", scratch());
+	return running_start(path);
+}
+
+Test(module, what_is_held_stays_the_same_file_over_an_exec)
+{
+	struct running running = start_changing();
+	struct symbol_table held, left;
+	const struct function *function;
+	struct image image;
+
+	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &held), 0);
+	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &left), 0);
+	function = find_function(&held, "changes", "main");
+	cr_assert_eq(symbol_table_hold(&held, (const struct function *[]){NULL, function, function}, 3), 0);
+	cr_assert_eq(write(running.in, "\n", 1), 1);
+	read_line(&running);
+	cr_assert_eq(image_open(function->module, &image), 0);
+	image_close(&image);
+	function = find_function(&left, "changes", "main");
+	cr_assert_eq(image_open(function->module, &image), -ESTALE);
+	keep_messages();
+	cr_assert_eq(symbol_table_hold(&left, &function, 1), -ESTALE);
+	cr_assert_not_null(strstr(messages(), "/changes (through /proc/"), "%s", messages());
+	symbol_table_close(&held);
+	symbol_table_close(&left);
+	running_stop(&running);
+}
+
+Test(module, a_binary_that_is_replaced_is_no_longer_the_same)
+{
+	const struct function *function;
+	struct symbol_table table;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/p", scratch());
+	shell("cp %s %s", target_path("alias"), path);
+	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0);
+	function = find_function(&table, "p", "real_name");
+	shell("cp %s %s.new && mv %s.new %s", target_path("alias"), path, path, path);
+	cr_assert_eq(symbol_table_hold(&table, &function, 1), -ESTALE);
+	symbol_table_close(&table);
 }
 
 Test(module, of_an_ended_process_are_none)
