@@ -378,6 +378,7 @@ static void close_command(struct capture *c)
 
 void capture_close(struct capture *c)
 {
+	drainer_stop(&c->watcher);
 	drainer_stop(&c->calls.drainer);
 	drainer_stop(&c->events.drainer);
 	if (c->hooked)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One capture from arming to the last line. Purpose: what `record` does once its options are parsed. Owner:
- * the thread that runs it, which writes the file; while it runs two more drain the sources (capture_run.c),
- * and what belongs to those is said below. Invariant: whatever way it ends, capture_close leaves no probe, no
- * open segment and no child that never ran.
+ * the thread that runs it, which writes the file; while it runs two more drain the sources, and one looks at
+ * the files that the process maps (capture_run.c); what belongs to those is said below. Invariant: whatever
+ * way it ends, capture_close leaves no probe, no open segment and no child that never ran.
  *
  * capture.c opens and closes, capture_hooks.c chooses and arms, capture_returns.c decides how returns are
  * seen, capture_segment.c follows the process's segments, capture_lifecycle.c its forks and execs,
@@ -93,6 +93,8 @@ struct capture_exec {
 /* What is told while draining, until it is followed. */
 struct capture_lifecycle {
 	pthread_mutex_t lock; /* for execs; drain and write need not be one thread */
+	pthread_mutex_t
+		hooking; /* while the session's links are made anew; who drains does not wait for it */
 	struct capture_exec *execs;
 	size_t count, capacity;
 	bool over;	   /* the probes are being closed: forks are followed no more */
@@ -141,7 +143,7 @@ struct capture {
 	size_t function_count;
 	struct hazard hazard;
 	struct module_list watched; /* the files it had mapped at the last look, if there were new ones */
-	uint64_t watched_ns;	    /* when that was */
+	uint64_t followed_ns;	    /* when what is done each second to follow it was last done */
 	struct return_plan returns; /* for each function */
 	struct probe_session *session;
 	struct source *hooked;		    /* NULL without -f */
@@ -149,8 +151,10 @@ struct capture {
 	struct capture_segments segments;
 	struct capture_stream calls;  /* of `hooked`, without which it has no relay */
 	struct capture_stream events; /* of `segments`; its thread also follows what becomes of the process:
-					 while it runs `process`, `lifecycle`, `segments`,
-					 `session` and `watched` are its own */
+					 while it runs `process`, `lifecycle` and `segments` are its
+					 own */
+	struct drainer watcher; /* with `session`; looks at the files that the process maps: while it runs
+				   `hazard`, `returns`, `watched` are its own, and `symbols` is read by it */
 	struct capture_flight flight;
 	struct capture_writer *writer; /* with a flight recorder: of what is written at the end */
 	bool replaced;		       /* an older file of this name is now FILE.old */
@@ -213,8 +217,9 @@ int capture_make_sites(const struct capture *capture, struct capture_sites *site
 void capture_free_sites(struct capture_sites *sites);
 
 /*
- * Looks whether the process has mapped other files since, and if one of them makes uretprobes dangerous sees
- * the returns otherwise from then on (said). 0 or -errno, said; the old probes then stay.
+ * Each second, by a thread of its own, as reading a large file takes long: looks whether the process has
+ * mapped other files since, and if one of them makes uretprobes dangerous sees the returns otherwise from
+ * then on (said). 0 or -errno, said; the old probes then stay.
  */
 int capture_watch_modules(struct capture *capture);
 

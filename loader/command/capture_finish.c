@@ -41,7 +41,8 @@ int capture_stop(struct capture *c)
 	if (c->stopped)
 		return c->stop_error;
 	c->stopped = true;
-	c->stop_error = drainer_stop(&c->events.drainer);
+	c->stop_error = drainer_stop(&c->watcher);
+	keep_first(&c->stop_error, drainer_stop(&c->events.drainer));
 	if (c->segments.source)
 		shm_source_stop(c->segments.source);
 	c->end_ns = io_now_ns();

@@ -52,6 +52,7 @@ static void execed(void *context, uint32_t pid, uint32_t former, const char *com
 void capture_tell_lifecycle(struct capture *c)
 {
 	pthread_mutex_init(&c->lifecycle.lock, NULL);
+	pthread_mutex_init(&c->lifecycle.hooking, NULL);
 	bpf_source_tell_lifecycle(c->hooked, &(struct bpf_source_lifecycle){forked, execed, c});
 }
 
@@ -150,15 +151,14 @@ static int follow_execs(struct capture *c, const struct capture_exec *execs, siz
 	return err;
 }
 
-int capture_follow_lifecycle(struct capture *c)
+/* With `hooking` held. */
+static int take_execs(struct capture *c)
 {
 	struct capture_lifecycle *life = &c->lifecycle;
 	struct capture_exec *execs;
 	size_t count;
 	int err = 0;
 
-	if (!c->hooked)
-		return 0;
 	pthread_mutex_lock(&life->lock);
 	execs = life->execs;
 	count = life->count;
@@ -168,6 +168,18 @@ int capture_follow_lifecycle(struct capture *c)
 	if (count)
 		err = follow_execs(c, execs, count);
 	free(execs);
+	return err;
+}
+
+/* What cannot be done now, as the links are just being made anew, is done next time: this thread drains. */
+int capture_follow_lifecycle(struct capture *c)
+{
+	int err;
+
+	if (!c->hooked || pthread_mutex_trylock(&c->lifecycle.hooking))
+		return 0;
+	err = take_execs(c);
+	pthread_mutex_unlock(&c->lifecycle.hooking);
 	return err;
 }
 
@@ -188,10 +200,10 @@ static int follow_lost_exec(struct capture *c)
 }
 
 /* One that is told just now is followed before the next look: only what stays strange is lost. */
-int capture_watch_program(struct capture *c)
+static int look_for_exec(struct capture *c)
 {
 	struct capture_lifecycle *life = &c->lifecycle;
-	uint64_t stack = c->hooked ? process_stack_start(c->process.pid) : 0;
+	uint64_t stack = process_stack_start(c->process.pid);
 	bool was_known = life->stack;
 
 	if (!stack || stack == life->stack || process_ended(&c->process)) {
@@ -205,6 +217,17 @@ int capture_watch_program(struct capture *c)
 	life->stack = stack;
 	life->changed = false;
 	return was_known ? follow_lost_exec(c) : 0;
+}
+
+int capture_watch_program(struct capture *c)
+{
+	int err;
+
+	if (!c->hooked || pthread_mutex_trylock(&c->lifecycle.hooking))
+		return 0;
+	err = look_for_exec(c);
+	pthread_mutex_unlock(&c->lifecycle.hooking);
+	return err;
 }
 
 void capture_close_lifecycle(struct capture *c)

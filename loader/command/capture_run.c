@@ -43,7 +43,8 @@ static bool signalled(struct capture *c)
 	return false;
 }
 
-/* ---- the threads that drain --------------------------------------------------------------------------- */
+/* ---- the threads that drain, and watch
+ * --------------------------------------------------------------------------- */
 
 static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 {
@@ -59,18 +60,17 @@ static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 	return drained < 0 ? (int)drained : 0;
 }
 
-/* What becomes of the process: programs it runs, segments, files it maps. */
+/* What becomes of the process: programs it runs, segments. */
 static int follow(struct capture *c, uint64_t now)
 {
 	int err = capture_follow_lifecycle(c);
 
 	if (!err)
 		err = capture_follow_segment(c);
-	if (err || now - c->watched_ns < SECOND_NS)
+	if (err || now - c->followed_ns < SECOND_NS)
 		return err;
-	c->watched_ns = now;
-	err = capture_watch_program(c);
-	return err ? err : capture_watch_modules(c);
+	c->followed_ns = now;
+	return capture_watch_program(c);
 }
 
 /* It must not wait for a disk either with following, and tells the file of what it finds in the same way. */
@@ -92,6 +92,14 @@ static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
 	return err;
 }
 
+/* Drains nothing, and may take its time. */
+static int watch(void *context, struct pace *pace, uint64_t *pause_ns)
+{
+	(void)pace;
+	*pause_ns = SECOND_NS;
+	return capture_watch_modules(context);
+}
+
 static int start_threads(struct capture *c)
 {
 	int err;
@@ -101,7 +109,8 @@ static int start_threads(struct capture *c)
 	if (err || !c->hooked)
 		return err;
 	relay_start(c->calls.relay);
-	return drainer_start(&c->calls.drainer, drain_calls, c);
+	err = drainer_start(&c->calls.drainer, drain_calls, c);
+	return err ? err : drainer_start(&c->watcher, watch, c);
 }
 
 /* ---- the thread that writes --------------------------------------------------------------------------- */
@@ -142,6 +151,7 @@ static void sleep_until_woken(const struct capture *c, uint64_t now)
 				  {.fd = c->process.pidfd, .events = POLLIN},
 				  {.fd = drainer_fd(&c->calls.drainer), .events = POLLIN},
 				  {.fd = drainer_fd(&c->events.drainer), .events = POLLIN},
+				  {.fd = drainer_fd(&c->watcher), .events = POLLIN},
 				  {.fd = relay_fd(c->events.relay), .events = POLLIN},
 				  {.fd = c->calls.relay ? relay_fd(c->calls.relay) : -1, .events = POLLIN}};
 	struct timespec time;
@@ -159,7 +169,7 @@ static bool is_over(struct capture *c, uint64_t now)
 {
 	/* What an ended process left is taken by the end of the sources. */
 	c->over |= signalled(c) || ended(c) || drainer_failed(&c->calls.drainer) ||
-		   drainer_failed(&c->events.drainer);
+		   drainer_failed(&c->events.drainer) || drainer_failed(&c->watcher);
 	c->time_is_up |= c->options->duration_ns && now - c->start_ns >= c->options->duration_ns;
 	c->over |= c->time_is_up;
 	return c->over;

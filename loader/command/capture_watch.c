@@ -68,8 +68,11 @@ static int hook_anew(struct capture *c, const struct return_plan *before)
 		return -ENOTSUP;
 	}
 	err = capture_make_sites(c, &sites);
-	if (!err)
+	if (!err) {
+		pthread_mutex_lock(&c->lifecycle.hooking);
 		err = probe_session_switch(c->session, c->process.pid, sites.functions, c->function_count);
+		pthread_mutex_unlock(&c->lifecycle.hooking);
+	}
 	capture_free_sites(&sites);
 	if (err)
 		return err;
