@@ -43,8 +43,7 @@ static bool signalled(struct capture *c)
 	return false;
 }
 
-/* ---- the threads that drain, and watch
- * --------------------------------------------------------------------------- */
+/* ---- the threads that drain, and the one that watches -------------------------------------------------- */
 
 static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 {
