@@ -18,7 +18,9 @@ import time
 
 BUILD = os.environ.get("O", "build")
 SCOPETRACE = f"{BUILD}/scopetrace"
-HOOKS = [word for name in ("outer", "middle", "inner") for word in ("-f", name)]
+CALLS = ("calls", "--threads", "1", "--calls", "1", "--wait-go", "--manual")  # has a segment
+FIBERS = ("fibers", "--wait-go")  # has none
+HOOKS = ("-f", "outer")
 PIN = f"/sys/fs/bpf/scopetrace-idle-{os.getpid()}"
 
 
@@ -38,13 +40,9 @@ def per_cent(pid, seconds):
     return 100 * (processor_ns(pid) - begin_ns) / (time.monotonic_ns() - begin)
 
 
-def program(*options):
-    """One that has made a manual scope of each kind, and waits."""
+def program(name, *options):
     started = subprocess.Popen(
-        [f"{BUILD}/targets/calls", "--threads", "1", "--calls", "1", "--wait-go", *options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [f"{BUILD}/targets/{name}", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     return started, started.stdout.readline().split()[1]
 
@@ -73,23 +71,20 @@ def pinned(seconds, scratch, pid, watch):
     try:
         if not watch:
             return loader(seconds, "draining", "drain", "--pin", PIN, "-o", f"{scratch}/drain.scope")
-        watcher = max(
-            int(status.split("/")[2])
-            for status in glob.glob("/proc/[0-9]*/cmdline")
-            if PIN.encode() in open(status, "rb").read()
-        )
+        status = subprocess.run([SCOPETRACE, "status", "--pin", PIN, "--json"], check=True, stdout=subprocess.PIPE)
+        watcher = json.loads(status.stdout)["watcher"]["pid"]
         return per_cent(watcher, seconds)
     finally:
         subprocess.run([SCOPETRACE, "detach", "--pin", PIN], check=True, stderr=subprocess.DEVNULL)
 
 
 STATES = {
-    "hooks": ((), lambda *a: recorded(*a, *HOOKS)),
-    "manual": (("--manual",), recorded),
-    "hooks+manual": (("--manual",), lambda *a: recorded(*a, *HOOKS)),
-    "drain": ((), lambda *a: pinned(*a, False)),
-    "drain+manual": (("--manual",), lambda *a: pinned(*a, False)),
-    "watch": (("--manual",), lambda *a: pinned(*a, True)),
+    "hooks": (FIBERS, lambda *a: recorded(*a, *HOOKS)),
+    "manual": (CALLS, recorded),
+    "hooks+manual": (CALLS, lambda *a: recorded(*a, *HOOKS)),
+    "drain": (FIBERS, lambda *a: pinned(*a, False)),
+    "drain+manual": (CALLS, lambda *a: pinned(*a, False)),
+    "watch": (CALLS, lambda *a: pinned(*a, True)),
 }
 
 
@@ -99,8 +94,8 @@ def main():
     shares = {state: [] for state in STATES}
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(rounds):
-            for state, (options, measure) in STATES.items():
-                traced, pid = program(*options)
+            for state, (words, measure) in STATES.items():
+                traced, pid = program(*words)
                 shares[state].append(measure(seconds, scratch, pid))
                 traced.communicate("go\n")
     for state, values in shares.items():

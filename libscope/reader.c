@@ -15,8 +15,8 @@
 #include "find.h"
 #include "validate.h"
 
-/* A scan of a process's mappings may take this share of the time. */
-enum { SCAN_SHARE = 200, SCAN_PAUSE_NS = 20000000 };
+/* A scan of a process's mappings may take this share of the time: 1/400. */
+enum { SCAN_SHARE = 400, SCAN_PAUSE_NS = 20000000 };
 
 /* In ticks: years, and it cannot overflow. */
 #define LONGEST_CAPTURE 0x1p62

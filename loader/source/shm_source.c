@@ -24,6 +24,7 @@ static_assert((int)MANUAL_INSIDE_MAX == (int)SCOPE_RECORD_INSIDE_MAX,
 #define CAPTURE_NS	3000000000ull
 #define RENEW_NS	1000000000ull
 #define ANCHOR_NS	100000000ull
+#define ANCHOR_IDLE_NS	1000000000ull /* while nothing comes */
 #define ANCHOR_BRACKETS 9
 #define BATCH		1024
 #define LONGEST_HOLD_NS 1000000000ull
@@ -48,6 +49,7 @@ struct shm_source {
 	uint64_t renewed_ns;
 	struct clock_anchor first_anchor;
 	uint64_t anchored_ns;		   /* 0: none is put out yet */
+	bool unanchored;		   /* something came since */
 	struct scope_reader_counts before; /* what was done with before this capture */
 	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
 	uint64_t drains;
@@ -284,6 +286,7 @@ static int put_anchors(struct shm_source *s, uint64_t now)
 	if (!s->anchored_ns)
 		err = put_anchor(s, &s->first_anchor);
 	s->anchored_ns = now;
+	s->unanchored = false;
 	anchor = take_anchor(s);
 	return err ? err : put_anchor(s, &anchor);
 }
@@ -296,18 +299,24 @@ static struct scope_reader_events events_of(struct shm_source *s)
 static ssize_t drain_all(struct shm_source *s, struct event_output *output)
 {
 	struct scope_reader_events events = events_of(s);
-	uint64_t now = io_now_ns();
+	uint64_t now = io_now_ns(), age = now - s->anchored_ns;
+	bool due = age >= (s->unanchored ? ANCHOR_NS : ANCHOR_IDLE_NS);
 	int64_t drained;
 	int err = 0;
 
 	s->output = output;
-	if (now - s->anchored_ns >= ANCHOR_NS)
+	if (due)
 		err = put_anchors(s, now);
 	if (err)
 		return err;
 	s->drains++;
 	drained = scope_reader_drain(s->reader, &events, 0);
-	err = put_batch(s);
+	s->unanchored |= drained > 0;
+	/* What comes first after a rest lies close to an anchor, too. */
+	if (drained > 0 && !due && age >= ANCHOR_NS)
+		err = put_anchors(s, io_now_ns());
+	if (!err)
+		err = put_batch(s);
 	if (!err && s->gap_count)
 		err = put_gaps(s, s->holds);
 	s->drained_ns = now;
