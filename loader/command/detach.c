@@ -37,7 +37,7 @@ struct detach_options {
 
 static const struct option_row rows[] = {
 	{"pin", 0, required_argument, option_text, offsetof(struct detach_options, dir)},
-	{"output", 'o', required_argument, option_text, offsetof(struct detach_options, output)},
+	{"output", 'o', required_argument, option_output, offsetof(struct detach_options, output)},
 	OPTION_HELP,
 };
 
@@ -54,6 +54,11 @@ static int parse(struct detach_options *options, int argc, char **argv)
 		return err;
 	if (!options->dir || optind < argc) {
 		log_error("detach wants --pin DIR, and nothing else but -o FILE");
+		return -EINVAL;
+	}
+	if (options->output && strcmp(options->output, "-") == 0 && isatty(STDOUT_FILENO)) {
+		log_error(
+			"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
 		return -EINVAL;
 	}
 	return 0;
@@ -176,7 +181,7 @@ static int detach(const struct detach_options *options)
 	removed = err && err != -EINPROGRESS ? err : pin_remove(options->dir);
 	if (lock >= 0)
 		close(lock);
-	if (!removed)
+	if (!removed && access(options->dir, F_OK))
 		log_info("%s is removed", options->dir);
 	return err ? err : removed;
 }

@@ -87,8 +87,20 @@ static int refuse_attached(struct attaching *a)
 	return -EEXIST;
 }
 
+static int refuse_programs_alone(struct attaching *a)
+{
+	a->refused = true;
+	log_error(
+		"%s/" PROBE_OBJECT_PROGRAMS " holds programs, and %s/" PROBE_OBJECT_MAPS
+		" no maps: `scopetrace detach --pin %s` removes them; load them with `pinmaps %s/" PROBE_OBJECT_MAPS
+		"`",
+		a->dir, a->dir, a->dir, a->dir);
+	return -EINVAL;
+}
+
 static int open_loaded(struct attaching *a)
 {
+	const struct probe_object_options options = object_options(a);
 	struct pairing_settings settings;
 	int err;
 
@@ -100,6 +112,8 @@ static int open_loaded(struct attaching *a)
 		return refuse_attached(a);
 	if (!err)
 		err = check_build(a);
+	if (!err)
+		err = pin_check_room(a->dir, a->pinned.object, &options);
 	a->changed = !err;
 	if (!err && a->options->capture.ring_bytes)
 		log_warning("--ring-size: the ring in %s is there already, and stays as it is", a->dir);
@@ -131,7 +145,9 @@ static int check_directory(struct attaching *a)
 	struct pin_links links;
 	int err = pin_links_read(a->dir, &links);
 
-	if (!err && (links.count || (!pin_is_loaded(a->dir) && !pin_is_empty(a->dir))))
+	if (!err && !links.count && pin_has_programs_alone(a->dir))
+		err = refuse_programs_alone(a);
+	else if (!err && (links.count || (!pin_is_loaded(a->dir) && !pin_is_empty(a->dir))))
 		err = refuse_attached(a);
 	pin_links_clear(&links);
 	return err;
@@ -201,6 +217,8 @@ static int arm(struct attaching *a)
 		err = hook(a);
 	if (!err && a->options->group)
 		err = pin_give_group(a->dir, a->group);
+	else if (!err)
+		pin_close_to_others(a->dir);
 	if (!err)
 		err = pinned_put_capture(&a->pinned, &capture);
 	if (!err && a->options->watch)
@@ -296,7 +314,7 @@ int pinned_attach(const struct pinned_attach_options *options)
 		say_attached(&a);
 	else if (a.lock >= 0 && !a.refused)
 		undo(&a);
-	else if (a.lock == -ENOENT)
+	else if (a.lock >= 0 || a.lock == -ENOENT)
 		pin_remove_made(a.dir, a.made_dir);
 	if (a.session)
 		probe_session_close(a.session);

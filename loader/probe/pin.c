@@ -19,6 +19,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "bpf/scope_event.h"
 #include "probe/pin_names.h"
 
 #define BPF_ROOT   "/sys/fs/bpf"
@@ -118,8 +119,12 @@ static bool lies_in_bpffs(const char *dir)
 
 	if (join(path, dir, NULL, NULL))
 		return false;
-	while (access(path, F_OK) && (slash = strrchr(path, '/')) && slash != path)
+	while (access(path, F_OK)) {
+		slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			return is_bpffs(slash ? "/" : ".");
 		*slash = '\0';
+	}
 	return is_bpffs(path);
 }
 
@@ -165,6 +170,11 @@ static bool is_empty_folder(const char *dir, const char *folder)
 bool pin_is_empty(const char *dir)
 {
 	return is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
+}
+
+bool pin_has_programs_alone(const char *dir)
+{
+	return !is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
 }
 
 /* Whoever removes a directory holds its lock until then: who gets it next may have one that is gone. */
@@ -330,14 +340,52 @@ int pin_link(const char *dir, const char *name, int fd)
 	return pin_one(dir, PIN_LINKS, name, fd);
 }
 
+static int check_entries(const char *dir, const char *map, int fd, size_t wanted)
+{
+	struct bpf_map_info info = {0};
+	uint32_t length = sizeof(info);
+
+	if (bpf_map_get_info_by_fd(fd, &info, &length)) {
+		log_error("cannot look at the map %s in %s: %s", map, dir, strerror(errno));
+		return -errno;
+	}
+	if (info.max_entries >= wanted)
+		return 0;
+	log_error(
+		"the map %s in %s has %u entries, and %zu are needed: make it larger, or leave it to `bpftool prog "
+		"loadall`",
+		map, dir, info.max_entries, wanted);
+	return -E2BIG;
+}
+
+int pin_check_room(const char *dir, const struct probe_object *object,
+		   const struct probe_object_options *options)
+{
+	const struct {
+		const char *map;
+		size_t entries;
+	} needs[] = {{"functions", options->function_count},
+		     {"counters", options->function_count},
+		     {"exit_sites", options->exit_count},
+		     {"near_scopes", NEAR_SCOPES}};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(*needs) && !err; i++)
+		err = check_entries(dir, needs[i].map, probe_object_map(object, needs[i].map),
+				    needs[i].entries);
+	return err;
+}
+
 /* ---- removing ----------------------------------------------------------------------------------------- */
 
 static int remove_entry(const char *path, bool is_folder)
 {
 	if ((is_folder ? rmdir(path) : unlink(path)) == 0 || errno == ENOENT)
 		return 0;
-	if (errno == ENOTEMPTY) {
-		log_warning("%s holds other things as well, and stays", path);
+	if (errno == ENOTEMPTY || errno == EISDIR) {
+		log_warning(errno == EISDIR ? "%s is a directory, which is not ours, and stays"
+					    : "%s holds other things as well, and stays",
+			    path);
 		return 0;
 	}
 	log_error("cannot remove %s: %s", path, strerror(errno));
@@ -416,6 +464,17 @@ static void say_closed_parents(const char *dir, gid_t group)
 			continue;
 		log_warning("the group cannot enter %s: `chmod o+x %s` lets it", path, path);
 	}
+}
+
+void pin_close_to_others(const char *dir)
+{
+	struct stat status;
+
+	if (!stat(dir, &status) && !(status.st_mode & 077))
+		return;
+	if (chmod(dir, 0700))
+		log_warning("cannot close %s to others, who can hold up its drainer and its end: %s", dir,
+			    strerror(errno));
 }
 
 int pin_give_group(const char *dir, gid_t group)

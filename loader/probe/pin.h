@@ -27,6 +27,9 @@ bool pin_is_loaded(const char *dir);
 /* True if no program or map is. */
 bool pin_is_empty(const char *dir);
 
+/* True if programs are, and no map: bpftool had no `pinmaps`. */
+bool pin_has_programs_alone(const char *dir);
+
 /* What is pinned there, opened. NULL with errno (said): ENOENT nothing is, EACCES, EPROTO of another build.
  */
 struct probe_object *pin_open(const char *dir, bool with_programs);
@@ -39,6 +42,10 @@ int pin_object(const char *dir, const struct probe_object *object);
 
 /* Pins a link as DIR/links/NAME. 0 or -errno (said). */
 int pin_link(const char *dir, const char *name, int fd);
+
+/* Whoever loads maps chooses how many entries they have: 0 if these are enough, or -errno (said). */
+int pin_check_room(const char *dir, const struct probe_object *object,
+		   const struct probe_object_options *options);
 
 /*
  * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer (pin_lock_drain) is at
@@ -110,7 +117,10 @@ int pin_remove(const char *dir);
 /* Removes the folders, DIR too if `dir_too`, as far as they are empty: what pin_make_directory made. */
 void pin_remove_made(const char *dir, bool dir_too);
 
-/* Gives everything to the group, which may then drain and look, and change nothing. 0 or -errno (said). */
+/* Nobody but its owner enters DIR, nor locks it. */
+void pin_close_to_others(const char *dir);
+
+/* Gives everything to the group, which may then drain and look, and change no setting. 0 or -errno (said). */
 int pin_give_group(const char *dir, gid_t group);
 
 #endif

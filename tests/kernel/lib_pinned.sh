@@ -56,6 +56,16 @@ wait_until() {
 	done
 }
 
+# hold DIR: another command is just changing DIR, as who looks at its lock believes; release ends it.
+hold() {
+	start holder out flock "$1/links" sh -c 'echo held; read -r _'
+	wait_line holder '^held$'
+}
+release() {
+	send holder go
+	finish holder
+}
+
 expect_empty() {
 	local left
 	left=$(find "$1" -mindepth 1 ! -name '*.debug')
