@@ -56,6 +56,9 @@ wait_until() {
 	done
 }
 
+# wait_size FILE BYTES: it has more than that.
+wait_size() { wait_until "$1 grows" eval '[ "$(stat -c %s '"'$1'"')" -gt '"$2"' ]'; }
+
 # hold DIR: another command is just changing DIR, as who looks at its lock believes; release ends it.
 hold() {
 	start holder out flock "$1/links" sh -c 'echo held; read -r _'

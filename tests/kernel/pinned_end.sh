@@ -57,7 +57,7 @@ expect_status 0 "attach"
 drain same0 "$T/day.scope"
 send same go
 for i in 1 2 3; do
-	sleep 0.5
+	wait_size "$T/day.scope" 50000
 	kill_drainer same$((i - 1))
 	drain same$i "$T/day.scope"
 	expect_text "$T/same$i.log" "day.scope.$i" "what became of the older file"
@@ -75,7 +75,7 @@ say "== the drainer was killed before"
 begin killed 200
 drain killed0 "$T/killed.scope"
 send killed go
-sleep 0.5
+wait_size "$T/killed.scope" 50000
 kill_drainer killed0
 to_the_end killed
 detach -o "$T/killed.scope"

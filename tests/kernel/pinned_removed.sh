@@ -80,6 +80,16 @@ has_ended() { [ "$(status_of "$dir" 'd["watcher"]')" = "{'pid': $watcher, 'ended
 wait_until "status sees that the watcher has ended" has_ended
 run "$SCOPETRACE" status --pin "$dir"
 expect_text "$T/run.out" "process $watcher HAS ENDED" "status"
+# Its id is another's by now, who has begun later.
+start young out cat
+value=$("$B" -j map lookup pinned "$dir/maps/capture" key 0 0 0 0 |
+	python3 -c 'import json, sys; v = json.load(sys.stdin)["value"]; print(*v[:16], *int(sys.argv[1]).to_bytes(4, "little"), *v[20:])' \
+	"${pid[young]}")
+# shellcheck disable=SC2086
+"$B" map update pinned "$dir/maps/capture" key 0 0 0 0 value $value || fail "bpftool map update capture"
+[ "$(status_of "$dir" 'd["watcher"]')" = "{'pid': ${pid[young]}, 'ended': True}" ] || fail "another process is taken for the watcher"
+kill -KILL "${pid[young]}"
+finish young
 run "$SCOPETRACE" detach --pin "$dir"
 expect_status 0 "detach"
 watcher_ends

@@ -90,10 +90,10 @@ stop_drainer() { # NAME
 command_of "$drain" ExecStart
 drainer first
 send program go
-sleep 0.5
+wait_size "$T"/lib/scopetrace/game.one-*.scope 10000
 stop_drainer first
 drainer second
-sleep 0.3
+wait_size "$T"/lib/scopetrace/game.one-*.scope 10000
 stop_drainer second
 # Between this and the end of the capture nobody drains: a drainer is always stopped first.
 wait_line program '^truth (.*)$'
@@ -124,7 +124,7 @@ files=("$T"/lib/scopetrace*/game.one-[0-9]*-[0-9]*.scope*)
 whole "${files[@]}"
 
 say "== drain on demand, and the service ends before anybody has: nothing is thrown away"
-rm -r "$T"/lib/*/*
+rm -r "${T:?}"/lib/*/*
 start crashes out "$target" --threads 2 --calls 50 --rate 0 --wait-go
 wait_line crashes '^pid ([0-9]+)$'
 sed -i -E "s/echo [0-9]+/echo ${BASH_REMATCH[1]}/" "$T/bin/systemctl"
