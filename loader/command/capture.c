@@ -150,6 +150,14 @@ static bool is_stream(const char *path)
 	       (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
+/* Whoever is to read it may be long in coming: a target does not bear probes meanwhile. */
+static int open_stream(struct capture *c)
+{
+	const char *path = c->options->output;
+
+	return is_stream(path) ? capture_output_open(&c->stream, path, false) : 0;
+}
+
 /* A command is not started, and a target not disturbed, for a file that cannot be written. */
 static int check_output(const char *path)
 {
@@ -245,7 +253,9 @@ static int open_file(struct capture *c)
 	const char *path = c->options->output;
 	int err;
 
-	c->replaced = !is_stream(path) && access(path, F_OK) == 0;
+	if (c->stream.fd >= 0)
+		options.opened = &c->stream;
+	c->replaced = !options.opened && access(path, F_OK) == 0;
 	c->writer = capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
 	if (!c->writer)
 		return -errno;
@@ -264,7 +274,7 @@ static void discard_file(struct capture *c)
 	const char *path = c->options->output;
 	char *older = NULL;
 
-	capture_writer_finish(c->writer, c->start_ns, c->start_ns, 0);
+	capture_writer_abandon(c->writer);
 	c->writer = NULL;
 	if (is_stream(path))
 		return;
@@ -317,6 +327,8 @@ static int open_sources(struct capture *c)
 	/* A process is first held fast by its pidfd; a command is read before there is a process. */
 	if (!err && !o->command)
 		err = open_target(c);
+	if (!err)
+		err = open_stream(c);
 	if (!err && o->include_count)
 		err = capture_choose(c);
 	if (!err && o->command)
@@ -348,11 +360,14 @@ int capture_open(struct capture *c, const struct capture_options *options)
 	*c = (struct capture){.options = options,
 			      .launch = {.go = -1, .failure = -1},
 			      .process = {.pidfd = -1},
+			      .stream = {.fd = -1},
 			      .signals = -1};
 	sigprocmask(SIG_SETMASK, NULL, &c->old_mask);
 	err = open_sources(c);
 	if (!err)
 		err = open_file(c);
+	if (err && c->writer)
+		discard_file(c);
 	if (err)
 		return err;
 	say_ready(c);
@@ -389,8 +404,7 @@ void capture_close(struct capture *c)
 	relay_destroy(c->calls.relay);
 	relay_destroy(c->events.relay);
 	capture_close_flight(c);
-	if (c->writer)
-		capture_writer_finish(c->writer, c->start_ns, io_now_ns(), 0);
+	capture_output_close(&c->stream);
 	capture_unblock_signals(c);
 	close_command(c);
 	free(c->functions);

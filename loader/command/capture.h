@@ -29,6 +29,7 @@
 #include "target/returns.h"
 #include "target/selector.h"
 #include "target/symbol.h"
+#include "timeline/capture_output.h"
 #include "timeline/capture_write.h"
 #include "timeline/trigger.h"
 
@@ -124,7 +125,7 @@ struct capture_flight {
 	uint64_t quiet_until_ns;  /* they ask for one then, not before */
 	bool slow_asked;	  /* they did */
 	uint64_t unheeded;	  /* slow calls that are in a file that others asked for */
-	unsigned snapshots;	 /* written, or tried */
+	unsigned snapshots;	  /* written, or tried */
 };
 
 struct capture {
@@ -156,6 +157,7 @@ struct capture {
 	struct drainer watcher; /* with `session`; looks at the files that the process maps: while it runs
 				   `hazard`, `returns`, `watched` are its own, and `symbols` is read by it */
 	struct capture_flight flight;
+	struct capture_output stream;  /* -o, if it is one, until the writer has it */
 	struct capture_writer *writer; /* with a flight recorder: of what is written at the end */
 	bool replaced;		       /* an older file of this name is now FILE.old */
 	sigset_t old_mask;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -195,6 +196,7 @@ int capture_output_open(struct capture_output *output, const char *path, bool nu
 	base = lseek(fd, 0, SEEK_CUR);
 	/* Behind `-o - >>FILE` others may write as well, and where this begins is not known. */
 	output->is_pipe = !fstat(fd, &status) && S_ISFIFO(status.st_mode);
+	output->is_socket = !fstat(fd, &status) && S_ISSOCK(status.st_mode);
 	output->is_regular = !fstat(fd, &status) && S_ISREG(status.st_mode) && base >= 0 &&
 			     !(fcntl(fd, F_GETFL) & O_APPEND);
 	output->base = output->is_regular ? (uint64_t)base : 0;
@@ -225,27 +227,43 @@ static int wait_for_reader(const struct capture_output *output)
 	return 0;
 }
 
-/* A pipe that has room at all takes PIPE_BUF bytes at once: no write waits. */
-static int write_to_pipe(const struct capture_output *output, const char *bytes, size_t length)
+/*
+ * Without waiting: how many bytes were taken, or -errno. A pipe that has room at all takes PIPE_BUF at once.
+ * Its description may be shared with others, so that it is not ours to make it non-blocking.
+ */
+static ssize_t write_some(const struct capture_output *output, const char *bytes, size_t length)
 {
+	ssize_t taken;
+
+	if (output->is_socket)
+		taken = send(output->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else
+		taken = write(output->fd, bytes, length < PIPE_BUF ? length : PIPE_BUF);
+	if (taken >= 0)
+		return taken;
+	return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+}
+
+static int write_to_reader(const struct capture_output *output, const char *bytes, size_t length)
+{
+	ssize_t taken;
 	int err = 0;
 
 	while (length && !err) {
-		size_t now = length < PIPE_BUF ? length : PIPE_BUF;
-
 		err = wait_for_reader(output);
-		if (!err)
-			err = io_write_all(output->fd, bytes, now);
-		bytes += now;
-		length -= now;
+		taken = err ? err : write_some(output, bytes, length);
+		if (taken < 0)
+			return (int)taken;
+		bytes += taken;
+		length -= (size_t)taken;
 	}
 	return err;
 }
 
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length)
 {
-	int err = output->is_pipe ? write_to_pipe(output, bytes, length)
-				  : io_write_all(output->fd, bytes, length);
+	int err = output->is_pipe || output->is_socket ? write_to_reader(output, bytes, length)
+						       : io_write_all(output->fd, bytes, length);
 
 	if (err)
 		cut_back(output);

@@ -13,11 +13,11 @@
 
 struct capture_output {
 	int fd; /* -1: closed */
-	bool is_regular, is_pipe;
+	bool is_regular, is_pipe, is_socket;
 	uint64_t base;	/* where it began: standard output may have been written to before */
 	uint64_t bytes; /* written, and whole */
-	/* Called ten times a second while a pipe takes nothing. NULL: a write waits for it until a signal
-	 * that is blocked wants our end (-EINTR). */
+	/* Called ten times a second while a pipe or a socket takes nothing. NULL: a write waits for it until
+	 * a signal that is blocked wants our end (-EINTR). */
 	void (*stalled)(void *context);
 	void *context;
 };

@@ -374,6 +374,15 @@ static int write_header(struct capture_writer *writer, const struct capture_writ
 	return capture_writer_flush(writer);
 }
 
+static int open_output(struct capture_writer *writer, const struct capture_writer_options *options)
+{
+	if (!options->opened)
+		return capture_output_open(&writer->file, writer->path, options->numbered);
+	writer->file = *options->opened;
+	options->opened->fd = -1;
+	return 0;
+}
+
 static int open_writer(struct capture_writer *writer, const struct capture_writer_options *options, int argc,
 		       char *const *argv)
 {
@@ -384,7 +393,7 @@ static int open_writer(struct capture_writer *writer, const struct capture_write
 		if (!writer->deflater)
 			return fail(writer, -ENOMEM);
 	}
-	err = capture_output_open(&writer->file, writer->path, options->numbered);
+	err = open_output(writer, options);
 	return err ? err : write_header(writer, options, argc, argv);
 }
 

@@ -23,6 +23,7 @@ struct capture_writer;
  */
 struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv);
 
+struct capture_output;
 struct chunk_file;
 
 /* What else may be said of a capture; zero where it is not. */
@@ -36,6 +37,7 @@ struct capture_writer_options {
 	uint32_t number;
 	uint64_t start_ns;
 	const struct chunk_file *like; /* the header is a copy of this file's; NULL: of here and now */
+	struct capture_output *opened; /* is taken over; NULL: the path is opened */
 	bool numbered; /* an older file becomes the first free of path + ".1", ".2" ...; else path + ".old" */
 };
 
@@ -54,7 +56,8 @@ struct event_output *capture_writer_output(struct capture_writer *writer);
 int capture_writer_function(struct capture_writer *writer, const struct function_info *function);
 int capture_writer_process(struct capture_writer *writer, const struct process_info *process);
 
-/* Calls `stalled` ten times a second while the file is a pipe that takes nothing; it must not put events. */
+/* Calls `stalled` ten times a second while the file is a pipe or a socket that takes nothing; it must not put
+ * events. */
 void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context);
 
 /*

@@ -26,6 +26,7 @@ say "== a fifo that nobody opens"
 mkfifo "$T/alone"
 start record-alone err "$SCOPETRACE" record -p "$target" -f work -o "$T/alone"
 wait_line record-alone 'waiting for somebody to read .*/alone'
+[ "$(links record-alone)" = 0 ] || fail "the program bears probes that nobody drains"
 kill -INT "${pid[record-alone]}"
 finish record-alone
 expect_status 130 "a fifo that nobody opens"
@@ -78,6 +79,25 @@ expect_text "$T/record-duration.log" '[1-9][0-9]* lost in the hand-off; .*balanc
 run "$SCOPETRACE" report "$T/duration.scope"
 expect_status 0 "what was read"
 
-send program stop
+say "== a socket"
+# It holds the other end itself.
+start record-socket err python3 -c 'import os, socket, sys
+ours, other = socket.socketpair()
+os.set_inheritable(other.fileno(), True)
+os.dup2(ours.fileno(), 1)
+os.execv(sys.argv[1], sys.argv[1:])' "$SCOPETRACE" record -p "$target" -f work --buffer 256K --duration 500ms -o -
+wait_line record-socket 'the capture has ended; what is left waits'
+until_unhooked record-socket "a socket"
+kill -INT "${pid[record-socket]}"
+finish record-socket
+expect_status 130 "a socket"
+
+say "== no memory"
+run bash -c 'ulimit -v 300000; exec "$@"' limit "$SCOPETRACE" record -p "$target" -f work --buffer 1G -o "$T/none.scope"
+expect_status 1 "no memory"
+expect_text "$T/run.err" 'choose a smaller --buffer' "no memory"
+[ ! -e "$T/none.scope" ] || fail "no memory: a file is left"
+
+send program quit
 finish program
 expect_nothing_left "$T/before"

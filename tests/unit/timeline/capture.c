@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -810,6 +811,53 @@ Test(capture, appended_without_room)
 	cr_assert_geq(status.st_size, 150000);
 	close(file);
 	close(out);
+}
+
+/* What its reader has not taken yet: nothing of it is lost, and a write never waits without a word. */
+static int reader_of_socket;
+static size_t stalls, read_of_socket;
+
+static void read_socket(void *context)
+{
+	static char bytes[1 << 16];
+	ssize_t got;
+
+	(void)context;
+	stalls++;
+	while ((got = recv(reader_of_socket, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		read_of_socket += (size_t)got;
+}
+
+Test(capture, socket_that_is_read_slowly, .timeout = 30)
+{
+	struct capture_writer *writer;
+	struct event_output *output;
+	char name[4096] = {0};
+	size_t written;
+	int ends[2];
+	uint32_t id;
+
+	cr_assert(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	reader_of_socket = ends[1];
+	cr_assert_eq(dup2(ends[0], STDOUT_FILENO), STDOUT_FILENO);
+	close(ends[0]);
+	writer = capture_writer_create("-", 0, NULL);
+	cr_assert(writer);
+	capture_writer_set_stalled(writer, read_socket, NULL);
+	output = capture_writer_output(writer);
+	for (int i = 0; i < 150; i++) {
+		memcpy(name, &i, sizeof(i));
+		cr_assert(!output->string(output, name, sizeof(name), &id));
+	}
+	cr_assert(!capture_writer_flush(writer));
+	cr_assert_gt(stalls, 0);
+	written = capture_writer_bytes(writer);
+	read_socket(NULL);
+	cr_assert_eq(read_of_socket, written);
+	/* Nobody will read the rest. */
+	close(reader_of_socket);
+	cr_assert_eq(capture_writer_finish(writer, 0, 0, 0), -EPIPE);
+	said(&maker);
 }
 
 Test(capture, cannot_be_created)
