@@ -238,6 +238,17 @@ static char *snapshot_path(struct capture *c)
 	return path;
 }
 
+static void visit_relays(void *context, intern_visitor visit, void *visited)
+{
+	struct capture *c = context;
+
+	relay_visit_names(c->events.relay, visit, visited);
+	if (c->calls.relay)
+		relay_visit_names(c->calls.relay, visit, visited);
+	if (c->flight.trigger)
+		trigger_visit_names(c->flight.trigger, visit, visited);
+}
+
 int capture_tend_flight(struct capture *c, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
@@ -249,6 +260,7 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 	look_at_triggers(c, now);
 	if (!flight->due_ns || now < flight->due_ns) {
 		flight_expire(flight->recorder);
+		flight_collect_names(flight->recorder, visit_relays, c);
 		return 0;
 	}
 	path = snapshot_path(c);
@@ -301,10 +313,9 @@ static void say_what_was_missed(const struct capture *c)
 	uint64_t shortest = flight_shortest_ns(c->flight.recorder);
 
 	if (c->flight.unheeded)
-		log_info(
-			"slow calls without a file of their own: %" PRIu64
-			"; each is in the next one that was written",
-			c->flight.unheeded);
+		log_info("slow calls without a file of their own: %" PRIu64
+			 "; each is in the next one that was written",
+			 c->flight.unheeded);
 	if (shortest)
 		log_warning(
 			"more came than the flight recorder's memory holds: the window was down to %.3f s at times. Try a larger --flight-size (it is 256M by default)",

@@ -30,11 +30,13 @@ enum note_kind {
 	NOTE_ANCHOR = 3,
 	NOTE_PROCESS = 4,
 	NOTE_LOSS = 5,
+	NOTE_RESTART = 6, /* the names before are forgotten: the next one's id is this + 1 */
 };
 
 #define WORD	      sizeof(uint64_t)
 #define NOTES_WORDS   4096u		   /* of one record, or one longer note */
 #define NOTES_MOST    ((64u << 20) / WORD) /* of all that wait for room, before threads are discarded */
+#define NAMES_BYTES   (8u << 20)	   /* of all names that are known */
 #define LOSSES_ONCE   64u		   /* in one record */
 #define RINGS	      256u		   /* manual_event.ring has 8 bits */
 #define WORDS_PER_TAG 16u		   /* so short no batch is, but a few in a row */
@@ -44,6 +46,13 @@ static_assert(2 * (CAPTURE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_
 	      "the longest note finds room in the smallest buffer");
 static_assert(RELAY_BYTES_MOST / WORD < HANDOFF_SIZE_END, "the largest buffer is one");
 
+/* The names of a time, by id - base - 1: what the sink calls them. */
+struct name_ids {
+	uint32_t base;
+	uint32_t *ids;
+	size_t count, capacity;
+};
+
 struct relay {
 	struct event_output output;
 	struct renaming sink; /* under its own names */
@@ -51,7 +60,8 @@ struct relay {
 	bool started;
 
 	/* The drain side's. */
-	struct intern strings;
+	struct intern strings; /* their ids and `base` are those that are told */
+	uint32_t base;
 	uint64_t *notes; /* not handed off yet, from `noted` on */
 	size_t noted, note_count, note_capacity;
 	struct loss_event *losses; /* not handed off yet; one for each place, index and process */
@@ -64,8 +74,7 @@ struct relay {
 	uint64_t lost_events, lost_threads;
 
 	/* The write side's. */
-	uint32_t *ids; /* by the drain side's: the sink's */
-	size_t id_count, id_capacity;
+	struct name_ids names, older; /* some events may still bear a name of the time before */
 	struct ring_span put_span;
 	uint64_t told; /* of `refused`, by the hand-off's own records */
 	bool stuck;    /* one of them had counted to its end */
@@ -90,27 +99,45 @@ static int keep_failure(struct relay *relay, int err)
 static int put_string(struct relay *relay, const char *bytes, size_t length)
 {
 	struct event_output *sink = relay->sink.next;
-	int err = vec_grow(&relay->ids, &relay->id_capacity, relay->id_count);
+	struct name_ids *names = &relay->names;
+	int err = vec_grow(&names->ids, &names->capacity, names->count);
 
 	if (!err)
-		err = sink->string(sink, bytes, length, &relay->ids[relay->id_count]);
-	relay->id_count += !err;
+		err = sink->string(sink, bytes, length, &names->ids[names->count]);
+	names->count += !err;
 	return err;
+}
+
+static void put_restart(struct relay *relay, const uint64_t *base)
+{
+	free(relay->older.ids);
+	relay->older = relay->names;
+	relay->names = (struct name_ids){.base = (uint32_t)*base};
+}
+
+static bool has_name(const struct name_ids *names, uint32_t id)
+{
+	return id > names->base && id - names->base <= names->count;
 }
 
 /* *id becomes the sink's. */
 static int rename_for_sink(struct renaming *sink, uint32_t *id)
 {
 	const struct relay *relay = (struct relay *)((char *)sink - offsetof(struct relay, sink));
+	const struct name_ids *names = &relay->names, *older = &relay->older;
 
-	if (*id > relay->id_count) {
-		log_error("a name was not handed off before what bears it (%u of %zu), which is a bug of "
-			  "scopetrace",
-			  *id, relay->id_count);
+	if (has_name(names, *id)) {
+		*id = names->ids[*id - names->base - 1];
+	} else if (has_name(older, *id)) {
+		*id = older->ids[*id - older->base - 1];
+	} else if (*id > names->base && older->base <= names->base) {
+		log_error("a name was not handed off before what bears it (%u of %u and %zu), which is a bug "
+			  "of scopetrace",
+			  *id, names->base, names->count);
 		return -EBADMSG;
+	} else { /* long forgotten */
+		*id = 0;
 	}
-	if (*id)
-		*id = relay->ids[*id - 1];
 	return 0;
 }
 
@@ -131,6 +158,9 @@ static int put_note(struct relay *relay, enum note_kind kind, const void *bytes,
 		return keep_failure(relay, renaming_process(&relay->sink, bytes));
 	case NOTE_LOSS:
 		return keep_failure(relay, sink->loss(sink, bytes));
+	case NOTE_RESTART:
+		put_restart(relay, bytes);
+		return 0;
 	}
 	return -EBADMSG;
 }
@@ -281,6 +311,82 @@ static bool hand_off_kept(struct relay *relay)
 	return hand_off_losses(relay);
 }
 
+/* ---- the drain side: names ---------------------------------------------------------------------------- */
+
+/* Tells `fresh` of a name that is borne by what is kept, under its new id. */
+static int keep_name(struct relay *fresh, const struct relay *relay, uint32_t *id)
+{
+	const struct intern_entry *entry;
+	bool added;
+	int err;
+
+	if (*id <= relay->base || *id - relay->base > relay->strings.count)
+		return 0;
+	entry = &relay->strings.entries[*id - relay->base - 1];
+	err = intern_put(&fresh->strings, relay->strings.bytes + entry->offset, entry->length, id, &added);
+	*id += fresh->base;
+	if (err || !added)
+		return err;
+	return keep_note(fresh, NOTE_STRING, relay->strings.bytes + entry->offset, entry->length);
+}
+
+static int keep_again(struct relay *fresh, const struct relay *relay, const uint64_t *note)
+{
+	enum note_kind kind = (enum note_kind)(*note >> 32);
+	struct process_info process;
+	struct thread_info thread;
+	int err;
+
+	switch (kind) {
+	case NOTE_STRING:
+	case NOTE_RESTART:
+		return 0;
+	case NOTE_THREAD:
+		memcpy(&thread, note + 1, sizeof(thread));
+		err = keep_name(fresh, relay, &thread.name);
+		return err ? err : keep_note(fresh, kind, &thread, sizeof(thread));
+	case NOTE_PROCESS:
+		memcpy(&process, note + 1, sizeof(process));
+		err = keep_name(fresh, relay, &process.name);
+		if (!err)
+			err = keep_name(fresh, relay, &process.command);
+		return err ? err : keep_note(fresh, kind, &process, sizeof(process));
+	default:
+		return keep_note(fresh, kind, note + 1, (uint32_t)*note);
+	}
+}
+
+/*
+ * Forgets all names but those that what is kept bears: most are borne by nothing any more, where a program
+ * makes them up. Without memory all stays as it is.
+ */
+static void restart_names(struct relay *relay)
+{
+	struct relay fresh = {.started = true};
+	uint64_t base = (uint64_t)relay->base + relay->strings.count;
+	int err;
+
+	if (base > UINT32_MAX / 2)
+		base = 0;
+	fresh.base = (uint32_t)base;
+	err = keep_note(&fresh, NOTE_RESTART, &base, sizeof(base));
+	for (size_t at = relay->noted; at < relay->note_count && !err; at += note_words(&relay->notes[at]))
+		err = keep_again(&fresh, relay, &relay->notes[at]);
+	if (err) {
+		intern_clear(&fresh.strings);
+		free(fresh.notes);
+		return;
+	}
+	intern_clear(&relay->strings);
+	free(relay->notes);
+	relay->strings = fresh.strings;
+	relay->base = fresh.base;
+	relay->notes = fresh.notes;
+	relay->noted = 0;
+	relay->note_count = fresh.note_count;
+	relay->note_capacity = fresh.note_capacity;
+}
+
 /* ---- the drain side: what is discarded ---------------------------------------------------------------- */
 
 static int lose_hooked(struct relay *relay, const struct hooked_scope *scopes, size_t count)
@@ -335,6 +441,7 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 	if (err)
 		return err;
 	err = intern_put(&relay->strings, bytes, length, id, &added);
+	*id += *id ? relay->base : 0;
 	return err || !added ? err : keep_note(relay, NOTE_STRING, bytes, length);
 }
 
@@ -403,6 +510,9 @@ void relay_begin(struct relay *relay, uint64_t now_ns)
 {
 	relay->before_ns = relay->began_ns;
 	relay->began_ns = now_ns;
+	if (relay->started &&
+	    (relay->strings.count >= RELAY_NAMES_MOST || relay->strings.byte_count >= NAMES_BYTES))
+		restart_names(relay);
 }
 
 void relay_end(struct relay *relay)
@@ -474,6 +584,14 @@ int relay_fd(const struct relay *relay)
 	return handoff_fd(relay->handoff);
 }
 
+void relay_visit_names(struct relay *relay, intern_visitor visit, void *context)
+{
+	for (size_t i = 0; i < relay->names.count; i++)
+		visit(context, &relay->names.ids[i]);
+	for (size_t i = 0; i < relay->older.count; i++)
+		visit(context, &relay->older.ids[i]);
+}
+
 /* ---- both sides --------------------------------------------------------------------------------------- */
 
 void relay_start(struct relay *relay)
@@ -523,7 +641,8 @@ void relay_destroy(struct relay *relay)
 	free(relay->notes);
 	free(relay->losses);
 	free(relay->lost_calls);
-	free(relay->ids);
+	free(relay->names.ids);
+	free(relay->older.ids);
 	free(relay);
 }
 

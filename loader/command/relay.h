@@ -9,6 +9,8 @@
  * discarded, counted by function or in all, and told as a loss. Everything else (strings, threads, anchors,
  * processes, losses) is kept until there is room, and goes before the next batch, and what a batch names
  * stands before it. Of these only records of threads are discarded, where 64 MiB of them wait, and counted.
+ * Names that nobody bears any more do not take ever more memory: the ids that a source gets are valid until
+ * twice RELAY_NAMES_MOST others have come, and are not given again before 2^31 have.
  */
 #ifndef SCOPETRACE_COMMAND_RELAY_H
 #define SCOPETRACE_COMMAND_RELAY_H
@@ -18,10 +20,13 @@
 #include <stdint.h>
 
 #include "timeline/event.h"
+#include "timeline/intern.h"
 
 #define RELAY_BYTES_DEFAULT (16u << 20)
 #define RELAY_BYTES_LEAST   (256u << 10) /* the longest string fits in half of it */
 #define RELAY_BYTES_MOST    (1u << 30)
+#define RELAY_NAMES_MOST \
+	(1u << 15) /* and 8 MiB of them: then all are forgotten, and told anew when they come */
 
 struct relay;
 
@@ -46,7 +51,8 @@ int relay_settle(struct relay *relay);
 /* Where the source puts its events: returns 0, or -ENOMEM. Its span and process are there, too. */
 struct event_output *relay_output(struct relay *relay);
 
-/* Around each drain: its time, for the times of losses; and what is kept is tried once more. */
+/* Around each drain: its time, for the times of losses; and what is kept is tried once more. Names may be
+ * forgotten at its begin. */
 void relay_begin(struct relay *relay, uint64_t now_ns);
 void relay_end(struct relay *relay);
 
@@ -64,5 +70,8 @@ int relay_take(struct relay *relay);
 /* After a 0: true, and relay_fd becomes readable when there is something. False: there is. */
 bool relay_sleep(struct relay *relay);
 int relay_fd(const struct relay *relay);
+
+/* Visits the sink's ids that names have here. They may be changed, if the sink changes them alike. */
+void relay_visit_names(struct relay *relay, intern_visitor visit, void *context);
 
 #endif

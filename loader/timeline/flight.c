@@ -14,12 +14,14 @@
 #include "timeline/forward.h"
 #include "timeline/intern.h"
 
-#define BLOCK_BYTES  (64u << 10)
-#define BLOCK_SHARES 64u   /* a block holds at most this part of the window, so that it goes in small steps */
-#define CLOCKS	     4u	   /* enum clock_id is smaller */
-#define OPEN_MOST    1024u /* of a thread: the oldest one goes, as its stop has been lost */
-#define ANCHORS_KEPT 2u	   /* of each clock, from before the window: they say how fast it ran */
-#define THREADS_MOST 65536u /* that are known from before the window */
+#define BLOCK_BYTES	(64u << 10)
+#define BLOCK_SHARES	64u /* a block holds at most this part of the window, so that it goes in small steps */
+#define CLOCKS		4u  /* enum clock_id is smaller */
+#define OPEN_MOST	1024u  /* of a thread: the oldest one goes, as its stop has been lost */
+#define ANCHORS_KEPT	2u     /* of each clock, from before the window: they say how fast it ran */
+#define NAMES_STEP	65536u /* so many more than are in use come before they are looked through */
+#define NAME_BYTES_STEP (8u << 20)
+#define THREADS_MOST	65536u /* that are known from before the window */
 
 enum item_kind { ITEM_HOOKED, ITEM_MANUAL, ITEM_LOSS, ITEM_THREAD, ITEM_ANCHOR, ITEM_PROCESS, ITEM_KINDS };
 
@@ -65,6 +67,7 @@ struct flight {
 	const struct block *writing; /* it and those behind it are not let go of */
 
 	struct intern strings;
+	size_t names_checked, name_bytes_checked; /* more than these are looked through */
 	struct function_info *functions;
 	uint64_t *expired_calls; /* by function */
 	size_t function_count, function_capacity, expired_capacity;
@@ -455,6 +458,118 @@ static int output_process(struct event_output *output, const struct process_info
 	return keep(of(output), ITEM_PROCESS, process, 1);
 }
 
+/* ---- names ----------------------------------------------------------------------------------------------
+ */
+
+static void visit_process(struct process_info *process, intern_visitor visit, void *context)
+{
+	visit(context, &process->name);
+	visit(context, &process->command);
+}
+
+static void visit_events(struct manual_event *events, size_t count, intern_visitor visit, void *context)
+{
+	for (size_t i = 0; i < count; i++)
+		visit(context, &events[i].name);
+}
+
+static void visit_item(struct item *item, intern_visitor visit, void *context)
+{
+	struct thread_info *threads = (struct thread_info *)(item + 1);
+	struct process_info *processes = (struct process_info *)(item + 1);
+
+	if (item->kind == ITEM_MANUAL)
+		visit_events((struct manual_event *)(item + 1), item->count, visit, context);
+	for (uint32_t i = 0; item->kind == ITEM_THREAD && i < item->count; i++)
+		visit(context, &threads[i].name);
+	for (uint32_t i = 0; item->kind == ITEM_PROCESS && i < item->count; i++)
+		visit_process(&processes[i], visit, context);
+}
+
+/* Wherever a name is borne. */
+static void visit_names(struct flight *flight, intern_visitor visit, void *context)
+{
+	for (size_t i = 0; i < flight->function_count; i++) {
+		visit(context, &flight->functions[i].name);
+		visit(context, &flight->functions[i].module);
+	}
+	for (size_t i = 0; i < flight->process_count; i++)
+		visit_process(&flight->processes[i], visit, context);
+	for (size_t i = 0; i < flight->thread_count; i++) {
+		struct known_thread *known = &flight->threads[i];
+
+		visit(context, &known->seen.name);
+		visit(context, &known->named.name);
+		visit(context, &known->given.name);
+		visit_events(known->open, known->open_count, visit, context);
+	}
+	for (struct block *block = flight->oldest; block; block = block->next) {
+		const struct item *item;
+		uint32_t at = 0;
+
+		while ((item = next_item(block, &at)))
+			visit_item((struct item *)item, visit, context);
+	}
+}
+
+static void mark_name(void *context, uint32_t *id)
+{
+	uint32_t *to = context;
+
+	to[*id] = *id;
+}
+
+static void change_name(void *context, uint32_t *id)
+{
+	const uint32_t *to = context;
+
+	*id = to[*id];
+}
+
+/* The strings that are marked, and what becomes of their ids. */
+static int copy_names(const struct intern *strings, uint32_t *to, struct intern *left)
+{
+	bool added;
+	int err = 0;
+
+	for (size_t i = 0; i < strings->count && !err; i++)
+		if (to[i + 1])
+			err = intern_put(left, strings->bytes + strings->entries[i].offset,
+					 strings->entries[i].length, &to[i + 1], &added);
+	return err;
+}
+
+void flight_collect_names(struct flight *flight,
+			  void (*others)(void *context, intern_visitor visit, void *visited), void *context)
+{
+	struct intern left = {0}, *strings = &flight->strings;
+	uint32_t *to;
+
+	if (strings->count < flight->names_checked && strings->byte_count < flight->name_bytes_checked)
+		return;
+	to = calloc(strings->count + 1, sizeof(*to));
+	if (!to)
+		return;
+	visit_names(flight, mark_name, to);
+	others(context, mark_name, to);
+	if (copy_names(strings, to, &left)) {
+		intern_clear(&left);
+	} else {
+		visit_names(flight, change_name, to);
+		others(context, change_name, to);
+		intern_clear(strings);
+		*strings = left;
+	}
+	free(to);
+	flight->names_checked = 2 * strings->count + NAMES_STEP;
+	flight->name_bytes_checked = 2 * strings->byte_count + NAME_BYTES_STEP;
+}
+
+size_t flight_names(const struct flight *flight)
+{
+	return flight->strings.count;
+}
+
 /* ---- into a file -------------------------------------------------------------------------------------- */
 
 /* One file being written. */
@@ -680,7 +795,6 @@ int flight_write(struct flight *flight, struct capture_writer *writer, const str
 			    .ids = calloc(flight->strings.count + 1, sizeof(*copy.ids))};
 	int err = copy.ids ? index_open(&copy) : -ENOMEM;
 
-
 	if (!err)
 		err = write_known(&copy);
 	if (!err)
@@ -808,5 +922,7 @@ struct flight *flight_create(uint64_t window_ns, size_t bytes)
 	flight->window_ns = window_ns;
 	flight->bytes_most = bytes;
 	flight->now = io_now_ns;
+	flight->names_checked = NAMES_STEP;
+	flight->name_bytes_checked = NAME_BYTES_STEP;
 	return flight;
 }

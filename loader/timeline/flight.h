@@ -5,10 +5,10 @@
  * that writes files.
  *
  * Invariants: what is let go of is counted, so that an account stays exact: scopes of each function, manual
- * events in all. They go in the order in which they came. Names, functions, what processes and threads are
+ * events in all. They go in the order in which they came. Functions, what processes and threads are
  * called (65,536 of them at most) and the starts of manual scopes that are still open outlive the window; of
  * the clock's anchors the last before it are kept. The memory of everything else has a bound; where it is
- * reached the window becomes shorter, which is told.
+ * reached the window becomes shorter, which is told. Names are kept as long as something bears them.
  */
 #ifndef SCOPETRACE_TIMELINE_FLIGHT_H
 #define SCOPETRACE_TIMELINE_FLIGHT_H
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "timeline/event.h"
+#include "timeline/intern.h"
 
 #define FLIGHT_BYTES_DEFAULT (256u << 20)
 #define FLIGHT_BYTES_LEAST                                                              \
@@ -43,6 +44,16 @@ void flight_expire(struct flight *flight);
 
 /* The window ends at `ns` and moves no further, until this is called with 0. */
 void flight_hold(struct flight *flight, uint64_t ns);
+
+/*
+ * Forgets the names that nothing bears any more, if that is worth it, and numbers the others anew. `others`
+ * visits all ids that those who put have; it is called twice. Without memory all stays as it is.
+ */
+void flight_collect_names(struct flight *flight,
+			  void (*others)(void *context, intern_visitor visit, void *visited), void *context);
+
+/* How many names are kept. */
+size_t flight_names(const struct flight *flight);
 
 /* True when all memory is in use by what is being written: nothing should be put for now. */
 bool flight_is_full(const struct flight *flight);

@@ -27,6 +27,9 @@ struct intern {
 	size_t byte_capacity;
 };
 
+/* What is done with each id that somebody holds; it may be changed. */
+typedef void (*intern_visitor)(void *context, uint32_t *id);
+
 /* *id of the string, which is added (*added) when it is new. Any bytes. 0, -ENOMEM, or -EOVERFLOW after 2^32
  * strings. */
 int intern_put(struct intern *table, const char *bytes, size_t length, uint32_t *id, bool *added);

@@ -268,6 +268,15 @@ uint64_t trigger_seen(const struct trigger *trigger, size_t watched)
 	return trigger->watches[watched].seen;
 }
 
+void trigger_visit_names(struct trigger *trigger, intern_visitor visit, void *context)
+{
+	for (size_t i = 0; i < trigger->watch_count; i++)
+		visit(context, &trigger->watches[i].id);
+	for (size_t i = 0; i < THREADS_APART; i++)
+		for (size_t j = 0; j < trigger->open[i].count; j++)
+			visit(context, &trigger->open[i].calls[j].name);
+}
+
 void trigger_destroy(struct trigger *trigger)
 {
 	if (!trigger)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "timeline/event.h"
+#include "timeline/intern.h"
 
 struct trigger;
 
@@ -42,5 +43,8 @@ bool trigger_take(struct trigger *trigger, struct trigger_call *first, uint64_t 
 
 /* Slow or not: how many calls of it were seen. */
 uint64_t trigger_seen(const struct trigger *trigger, size_t watched);
+
+/* Visits the next output's ids that names have here. They may be changed, if that changes them alike. */
+void trigger_visit_names(struct trigger *trigger, intern_visitor visit, void *context);
 
 #endif

@@ -16,7 +16,7 @@
 enum { FUNCTIONS = 3, SMALLEST = RELAY_BYTES_LEAST, BATCH = 1024 };
 
 /* Names get ids of the sink's own, so that one that is not translated is seen. */
-enum { ID_OFFSET = 100, NAMES_MAX = 4096, KEPT_MAX = 1 << 20 };
+enum { ID_OFFSET = 100, NAMES_MAX = 1 << 18, KEPT_MAX = 1 << 20 };
 
 struct sink {
 	struct event_output output;
@@ -508,6 +508,91 @@ Test(relay, threads_have_a_bound)
 	behind = sink.thread_count;
 	cr_assert(!relay_settle(relay));
 	cr_assert_eq(sink.thread_count - behind + relay_lost_threads(relay), THREADS);
+	relay_destroy(relay);
+}
+
+static void count_name(void *context, uint32_t *id)
+{
+	size_t *count = context;
+
+	cr_assert(*id >= ID_OFFSET && *id < ID_OFFSET + sink.name_count);
+	++*count;
+}
+
+/* A program that makes names up: they are forgotten, but never those that something still bears. */
+Test(relay, names_without_end)
+{
+	enum { ROUNDS = 100, EACH = 1000 };
+	struct relay *relay = make(SMALLEST);
+	uint32_t first = 0, before = 0;
+	char name[32], name_before[32] = "";
+
+	relay_start(relay);
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		size_t known = 0, event = sink.event_count;
+
+		relay_begin(relay, round);
+		put_event(relay, before, 0, round); /* it was held back */
+		for (int i = 0; i < EACH; i++) {
+			snprintf(name, sizeof(name), "request %d.%d", (int)round, i);
+			put_event(relay, string(relay, name), 0, round);
+			put_event(relay, string(relay, "common"), 0, round);
+			if (i % 100 == 99)
+				take_all(relay);
+		}
+		relay_end(relay);
+		take_all(relay);
+		cr_assert_eq(sink.event_count, event + 1 + 2 * EACH);
+		cr_assert_str_eq(name_of(sink.events[event].name), name_before);
+		cr_assert_str_eq(name_of(sink.events[event + 2 * EACH - 1].name), name);
+		cr_assert_str_eq(name_of(sink.events[event + 2 * EACH].name), "common");
+		relay_visit_names(relay, count_name, &known);
+		cr_assert_leq(known, 2 * (RELAY_NAMES_MOST + EACH + 1));
+		before = string(relay, name);
+		strcpy(name_before, name);
+		first = first ? first : before;
+	}
+	/* So long nothing is held back, but it would be no failure. */
+	put_event(relay, first, 0, 0);
+	cr_assert_eq(relay_settle(relay), 0);
+	cr_assert_eq(sink.events[sink.event_count - 1].name, 0);
+	relay_destroy(relay);
+}
+
+/* The same while nothing is taken: the names of what is discarded do not wait. */
+Test(relay, names_without_end_or_room)
+{
+	enum { ROUNDS = 100, EACH = 1000 };
+	struct relay *relay = make(SMALLEST);
+	struct event_output *output = relay_output(relay);
+	struct thread_info thread = {.tid = 9, .change = THREAD_NAMED};
+	struct process_info process = {.pid = 7};
+	char name[32];
+
+	relay_start(relay);
+	fill(relay);
+	thread.name = string(relay, "nine");
+	cr_assert(!output->thread(output, &thread));
+	for (int round = 0; round < ROUNDS; round++) {
+		relay_begin(relay, 1);
+		for (int i = 0; i < EACH; i++) {
+			snprintf(name, sizeof(name), "request %d.%d", round, i);
+			put_event(relay, string(relay, name), 0, 1);
+		}
+		relay_end(relay);
+		process.name = string(relay, "seven");
+		process.command = string(relay, name);
+		cr_assert(!output->process(output, &process));
+	}
+	cr_assert_eq(relay_lost_events(relay), ROUNDS * EACH);
+	cr_assert_eq(relay_settle(relay), 0);
+	cr_assert_leq(sink.name_count, RELAY_NAMES_MOST + 2 * EACH);
+	cr_assert_str_eq(name_of(sink.threads[0].name), "nine");
+	cr_assert_eq(sink.process_count, ROUNDS);
+	cr_assert_str_eq(name_of(sink.processes[ROUNDS - 64].name), "seven");
+	cr_assert_str_eq(name_of(sink.processes[(ROUNDS - 1) % 64].command), name);
+	put_event(relay, string(relay, "behind"), 0, 1);
+	cr_assert_str_eq(name_of(sink.events[0].name), "behind");
 	relay_destroy(relay);
 }
 

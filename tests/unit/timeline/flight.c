@@ -335,6 +335,52 @@ Test(flight, without_want_of_memory_it_is_not_shorter)
 	cr_assert(flight_expired_calls(flight, 0) > 0);
 }
 
+static uint32_t of_others[2]; /* ids that who puts has */
+
+static void visit_others(void *context, intern_visitor visit, void *visited)
+{
+	for (size_t i = 0; i < 2; i++)
+		visit(visited, &((uint32_t *)context)[i]);
+}
+
+/* Names that nothing in the window bears are forgotten, those that something bears anywhere are not. */
+Test(flight, names_without_end)
+{
+	enum { NAMES = 300000 };
+	struct manual_event event = {.pid = PID, .tid = TID, .kind = MANUAL_INSTANT, .scope_id = 1};
+	struct thread_info thread = {.pid = PID, .tid = TID, .change = THREAD_NAMED};
+	struct timeline *timeline;
+	size_t most = 0;
+	char name[32];
+
+	put_process(CLOCK_ID_MONOTONIC, 0);
+	cr_assert(!output->string(output, "thread", 6, &thread.name));
+	cr_assert(!output->thread(output, &thread));
+	put_event(MANUAL_START, 2000, 7, "open");
+	cr_assert(!output->string(output, "other", 5, &of_others[0]));
+	for (uint64_t i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "request %d", (int)i);
+		put_event(MANUAL_START, 3000 + 1000 * i, 8, name);
+		put_event(MANUAL_STOP, 3500 + 1000 * i, 8, NULL);
+		flight_collect_names(flight, visit_others, of_others);
+		most = flight_names(flight) > most ? flight_names(flight) : most;
+	}
+	cr_assert_leq(most, 3 * 65536);
+	clock_ns += 1000;
+	event.ticks = clock_ns;
+	event.name = of_others[0];
+	cr_assert(!output->manual(output, &event, 1));
+	timeline = written(clock_ns - WINDOW, 0, 2 * NAMES + 2);
+	cr_assert_str_eq(timeline->names[lane_of(timeline, PID, TID, 0)->name], "thread");
+	cr_assert_str_eq(timeline->names[timeline->processes[0].name], "prog");
+	cr_assert_str_eq(timeline->names[timeline->functions[0].info.name], "f");
+	cr_assert(strstr(text(timeline), "open 2000-"));
+	cr_assert(strstr(text(timeline), " request 299999 300002000-300002500"), "%s", text(timeline));
+	cr_assert_leq(timeline->name_count, 32);
+	cr_assert_str_eq(timeline->names[lane_of(timeline, PID, TID, 0)->marks[0].name], "other");
+	timeline_close(timeline);
+}
+
 static int meanwhile;
 
 static int put_more(void *context)

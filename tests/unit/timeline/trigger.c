@@ -108,6 +108,27 @@ Test(trigger, in_ticks)
 	expect_one(2 * LIMIT);
 }
 
+static void expect_name(void *context, uint32_t *id)
+{
+	size_t *count = context;
+
+	if (*id) {
+		cr_assert_eq(*id, make_name(&maker, "slow"));
+		++*count;
+	}
+}
+
+/* Whoever numbers names anew is shown all that are held here. */
+Test(trigger, names)
+{
+	size_t names = 0;
+
+	make_start(&maker, PID, TID, 100, 1, "slow");
+	make_start(&maker, PID, TID, 200, 2, "slower");
+	trigger_visit_names(trigger, expect_name, &names);
+	cr_assert_eq(names, 2);
+}
+
 /* Starts whose stop is lost do not take ever more, and do not hide later ones. */
 Test(trigger, lost_stops)
 {
