@@ -94,7 +94,7 @@ def kill_one(what, path, i, least, pause):
     assert f"cut short after byte {end}" in report.stderr, report
     return end, rest
 
-def kill_all(what, name):
+def kill_all(what, name, numbers):
     """One in three compressed. Some are killed before they have begun, most later: within the first chunks, in the midst
     of one, or after a second, when they are written out."""
     slow, chance = os.path.join(folder, f"slow-{name}"), random.Random(f"20261130 {name}")
@@ -105,7 +105,7 @@ def kill_all(what, name):
     files = []
     try:
         assert server.stdout.readline() == "mounted\n"
-        for i in range(kills // 2):
+        for i in numbers:
             if i % 5 == 2:
                 files.append(kill_one(what, os.path.join(slow, "a.scope"), i, chance.randrange(4096, 61440), 0))
             else:
@@ -115,10 +115,12 @@ def kill_all(what, name):
         server.wait()
     return files
 
-# Hooked calls with manual scopes, and these alone.
+# Hooked calls with manual scopes, and these alone, which takes less time.
 hooked = ["-p", str(demo), "-f", "submit_draw_call", "-f", "solve_contacts"]
-with concurrent.futures.ThreadPoolExecutor(2) as workers:
-    jobs = [workers.submit(kill_all, hooked, "hooked"), workers.submit(kill_all, ["-p", str(numbers)], "manual")]
+with concurrent.futures.ThreadPoolExecutor(3) as workers:
+    jobs = [workers.submit(kill_all, hooked, "first", range(kills // 4)),
+            workers.submit(kill_all, hooked, "second", range(kills // 4, kills // 2)),
+            workers.submit(kill_all, ["-p", str(numbers)], "manual", range(kills // 2))]
 files = [file for job in jobs for file in job.result() if file]
 inside = sum(rest > 0 for _, rest in files)
 ends = {end for end, _ in files}
