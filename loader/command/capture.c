@@ -70,8 +70,7 @@ void capture_unblock_signals(struct capture *c)
 	sigaddset(&mask, SIGXFSZ);
 	/* It still asks for a file where a command goes on, and must not end us in the midst of the last. */
 	sigaddset(&mask, SIGUSR1);
-	sigprocmask(SIG_SETMASK, &mask, NULL);
-	c->blocked = false;
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 /* ---- the target ---- */

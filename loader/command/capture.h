@@ -287,7 +287,12 @@ void capture_share_expired_events(struct capture *capture);
 /* Takes some of what the relays hold. 1 if there was something, 0, or -errno of the sink. */
 int capture_take(struct capture *capture);
 
-/* From here on a signal comes through signalfd, or again as it came to the loader before. */
+/* The file takes nothing: a pipe that nobody reads, a slow disk; while the thread that writes waits in the
+ * kernel, this is called by another. What is to end ends all the same; the rest waits. */
+void capture_while_stalled(void *capture);
+
+/* From here on a signal comes through signalfd, or again as it came to the loader before: to this thread,
+ * that is, and so to the process. */
 int capture_block_signals(struct capture *capture);
 void capture_unblock_signals(struct capture *capture);
 

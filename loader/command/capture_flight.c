@@ -209,6 +209,7 @@ static int write_snapshot(struct capture *c, const char *path)
 
 	if (!writer)
 		return -errno;
+	capture_writer_set_stalled(writer, capture_while_stalled, c);
 	if (c->hooked)
 		err = bpf_source_open_calls(c->hooked, io_now_ns(), &running, &how.open_count);
 	how.open = running;

@@ -174,15 +174,14 @@ static bool is_over(struct capture *c, uint64_t now)
 	return c->over;
 }
 
-/* Nobody reads the pipe that the capture goes to. What is to end ends all the same; the rest waits. */
-static void while_stalled(void *context)
+void capture_while_stalled(void *context)
 {
 	struct capture *c = context;
 	bool was_over = c->over;
 
 	if (!is_over(c, io_now_ns()) || was_over)
 		return;
-	log_info("the capture has ended; what is left waits for somebody to read %s, or for a signal",
+	log_info("the capture has ended; what is left waits for %s to take it, or for a signal",
 		 c->options->output);
 	capture_unblock_signals(c);
 	capture_stop(c);
@@ -193,7 +192,7 @@ int capture_run(struct capture *c)
 	int taken = start_threads(c);
 	uint64_t now;
 
-	capture_writer_set_stalled(c->writer, while_stalled, c);
+	capture_writer_set_stalled(c->writer, capture_while_stalled, c);
 	while (taken >= 0 && !c->over) {
 		now = io_now_ns();
 		is_over(c, now);

@@ -17,6 +17,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "timeline/write_watch.h"
 
 #define FIFO_POLL_NS 20000000
 #define STALL_MS     100
@@ -260,10 +261,37 @@ static int write_to_reader(const struct capture_output *output, const char *byte
 	return err;
 }
 
+static int write_watched(const struct capture_output *output, const void *bytes, size_t length)
+{
+	int err;
+
+	write_watch_begin(output->watch);
+	err = io_write_all(output->fd, bytes, length);
+	write_watch_end(output->watch);
+	return err;
+}
+
+static bool waits_for_reader(const struct capture_output *output)
+{
+	return output->is_pipe || output->is_socket;
+}
+
+void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context), void *context)
+{
+	output->stalled = stalled;
+	output->context = context;
+	if (waits_for_reader(output) || output->watch)
+		return;
+	output->watch = write_watch_create(stalled, context);
+	if (!output->watch)
+		log_warning("%s: if a write has to wait, nobody will see the end of the capture meanwhile",
+			    strerror(errno));
+}
+
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length)
 {
-	int err = output->is_pipe || output->is_socket ? write_to_reader(output, bytes, length)
-						       : io_write_all(output->fd, bytes, length);
+	int err = waits_for_reader(output) ? write_to_reader(output, bytes, length)
+					   : write_watched(output, bytes, length);
 
 	if (err)
 		cut_back(output);
@@ -276,6 +304,8 @@ int capture_output_close(struct capture_output *output)
 {
 	int fd = output->fd;
 
+	write_watch_destroy(output->watch);
+	output->watch = NULL;
 	output->fd = -1;
 	return fd >= 0 && close(fd) && errno != EINTR ? -errno : 0;
 }

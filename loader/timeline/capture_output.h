@@ -11,15 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct write_watch;
+
 struct capture_output {
 	int fd; /* -1: closed */
 	bool is_regular, is_pipe, is_socket;
 	uint64_t base;	/* where it began: standard output may have been written to before */
 	uint64_t bytes; /* written, and whole */
-	/* Called ten times a second while a pipe or a socket takes nothing. NULL: a write waits for it until
-	 * a signal that is blocked wants our end (-EINTR). */
+	/* See capture_output_set_stalled. NULL: a write into a pipe or a socket waits until a signal that is
+	 * blocked wants our end (-EINTR). */
 	void (*stalled)(void *context);
 	void *context;
+	struct write_watch *watch; /* of what is neither */
 };
 
 /*
@@ -28,6 +31,12 @@ struct capture_output {
  * pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
  */
 int capture_output_open(struct capture_output *output, const char *path, bool numbered);
+
+/*
+ * `stalled` is called ten times a second while the file takes nothing: by the thread that writes, if it is a
+ * pipe or a socket; else, as that one waits in the kernel, by another.
+ */
+void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context), void *context);
 
 /* Appends all of the bytes, or none where the file can be truncated. 0 or -errno (says nothing). */
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length);

@@ -464,8 +464,7 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 
 void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context)
 {
-	writer->file.stalled = stalled;
-	writer->file.context = context;
+	capture_output_set_stalled(&writer->file, stalled, context);
 }
 
 uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)

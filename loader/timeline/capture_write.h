@@ -56,7 +56,7 @@ struct event_output *capture_writer_output(struct capture_writer *writer);
 int capture_writer_function(struct capture_writer *writer, const struct function_info *function);
 int capture_writer_process(struct capture_writer *writer, const struct process_info *process);
 
-/* Calls `stalled` ten times a second while the file is a pipe or a socket that takes nothing; it must not put
+/* Calls `stalled` ten times a second while the file takes nothing, be it in another thread; it must not put
  * events. */
 void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context);
 

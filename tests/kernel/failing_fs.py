@@ -4,10 +4,12 @@
 
     failing_fs.py FOLDER BYTES EIO|ENOSPC
     failing_fs.py FOLDER slow
+    failing_fs.py FOLDER BYTES stuck
 
 Mounts itself on FOLDER (do that in a mount namespace of its own), says `mounted`, and ends when it is unmounted. After
 BYTES have been written to it, each write fails with that error; what was written before stands. Or nothing fails, and
-each page of a write takes its time, so that who writes can be killed in the midst of it.
+each page of a write takes its time, so that who writes can be killed in the midst of it; or after BYTES there is no answer
+at all, until a line comes on stdin.
 """
 import ctypes
 import errno
@@ -31,7 +33,7 @@ class Failure(Exception):
 
 class FileSystem:
     def __init__(self, room, error):
-        """Room None: of a slow one."""
+        """Room None: of a slow one. Error None: of one that is stuck."""
         self.room, self.error = room, error
         self.max_write = SLOW_WRITE if room is None else MAX_WRITE
         self.nodes = {}  # node id -> bytearray; the folder is 1
@@ -94,6 +96,9 @@ class FileSystem:
         _, offset, size = struct.unpack_from("<2QI", body)
         if self.room is None:
             time.sleep(SLOW_SECONDS)
+        elif size > self.room and self.error is None:
+            sys.stdin.readline()
+            self.room = 1 << 62
         elif size > self.room:
             self.room = 0
             raise Failure(self.error)
@@ -130,7 +135,7 @@ def serve(device, files):
 
 def main():
     folder, slow = sys.argv[1], sys.argv[2] == "slow"
-    files = FileSystem(None, 0) if slow else FileSystem(int(sys.argv[2]), getattr(errno, sys.argv[3]))
+    files = FileSystem(None, 0) if slow else FileSystem(int(sys.argv[2]), getattr(errno, sys.argv[3], None))
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()

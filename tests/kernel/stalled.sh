@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The capture goes into a pipe that nobody reads: the capture ends all the same when it is to, the program is left alone at
-# once, and a second signal ends the recorder.
+# The capture goes into a pipe or a socket that nobody reads, or to a file system that does not answer: it ends all the same
+# when it is to, the program is left alone at once, and a second signal ends the recorder.
 . "$(dirname "$0")/lib.sh"
 
 need "$SCOPETRACE" "$O/targets/flight"
@@ -91,6 +91,35 @@ until_unhooked record-socket "a socket"
 kill -INT "${pid[record-socket]}"
 finish record-socket
 expect_status 130 "a socket"
+
+say "== a file system that does not answer"
+mkdir "$T/stuck"
+cat >"$T/stuck.sh" <<'STUCK'
+python3 "$1/failing_fs.py" "$2" 100000 stuck <&0 >"$2.mounted" &
+until grep -qs mounted "$2.mounted"; do kill -0 $! || exit 77; sleep 0.02; done
+"${@:3}" </dev/null &
+echo "recorder $!" >&2
+wait $!
+status=$?
+cp "$2/a.scope" "$2.scope"
+umount "$2"
+exit $status
+STUCK
+start stuck err unshare --mount --propagation private bash "$T/stuck.sh" "$HERE" "$T/stuck" \
+	"$SCOPETRACE" record -p "$target" -f work --duration 700ms -o "$T/stuck/a.scope"
+wait_line stuck '^recorder ([0-9]+)'
+pid[stuck-recorder]=${BASH_REMATCH[1]}
+wait_line stuck 'armed 1 of 1'
+[ "$(links stuck-recorder)" -gt 0 ] || fail "armed without links"
+wait_line stuck 'the capture has ended; what is left waits'
+until_unhooked stuck-recorder "a file system that does not answer"
+send stuck go
+pid[stuck-recorder]=
+finish stuck
+expect_status 0 "a file system that answers in the end"
+expect_text "$T/stuck.log" '[1-9][0-9]* calls; .*balanced' "its account"
+run "$SCOPETRACE" report "$T/stuck.scope"
+expect_status 0 "what was written in the end"
 
 say "== no memory"
 run bash -c 'ulimit -v 300000; exec "$@"' limit "$SCOPETRACE" record -p "$target" -f work --buffer 1G -o "$T/none.scope"
