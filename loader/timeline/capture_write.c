@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "timeline/capture_cache.h"
 #include "timeline/capture_deflate.h"
 #include "timeline/capture_header.h"
 #include "timeline/capture_index.h"
@@ -28,6 +29,7 @@ struct batch {
 struct capture_writer {
 	struct event_output output;
 	struct capture_output file;
+	struct capture_cache cache;
 	int error; /* the first that a write met; nothing is written after it */
 	char *path;
 	struct deflater *deflater; /* NULL: chunks are written as they are */
@@ -180,6 +182,7 @@ static int write_chunk(struct capture_writer *writer, enum chunk_type type)
 	err = capture_output_write(&writer->file, chunk, length);
 	if (err)
 		return fail(writer, err);
+	capture_cache_written(&writer->cache, writer->file.fd, writer->file.base + writer->file.bytes);
 	if (type == CHUNK_INDEX)
 		writer->index_offset = offset;
 	else if (type != CHUNK_HEADER && type != CHUNK_FOOTER)
@@ -394,6 +397,9 @@ static int open_writer(struct capture_writer *writer, const struct capture_write
 			return fail(writer, -ENOMEM);
 	}
 	err = open_output(writer, options);
+	capture_cache_init(&writer->cache, writer->file.base);
+	/* What is made of other files is about to be read. */
+	writer->cache.is_off = !writer->file.is_regular || options->like;
 	return err ? err : write_header(writer, options, argc, argv);
 }
 
