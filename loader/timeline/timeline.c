@@ -16,7 +16,7 @@
 #include "timeline/names.h"
 #include "timeline/visit.h"
 
-#define REGION_RECORDS (512 * 1024) /* some 150 bytes each while a region is read */
+#define REGION_RECORDS (128 * 1024) /* some 150 bytes each while a region is read: 20 MiB */
 
 /* ---- names ---- */
 
