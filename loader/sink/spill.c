@@ -25,7 +25,7 @@ struct spill {
 	struct piece *pieces;
 	size_t count, capacity;
 	size_t *first, *last; /* of each stream: index + 1 */
-	char *buffer;
+	unsigned char *buffer;
 };
 
 static int said(int err, const char *doing)
@@ -95,32 +95,38 @@ int spill_add(struct spill *spill, size_t stream, const void *bytes, size_t leng
 	return 0;
 }
 
-static int put_piece(struct spill *spill, const struct piece *piece, FILE *out)
+static int take_piece(struct spill *spill, const struct piece *piece, spill_taker take, void *context)
 {
 	uint64_t done = 0;
+	size_t kept = 0; /* the beginning of a record whose end comes next */
 
 	while (done < piece->length) {
-		size_t wanted = piece->length - done < COPY_AT_ONCE ? piece->length - done : COPY_AT_ONCE;
-		ssize_t have = pread(spill->fd, spill->buffer, wanted, (off_t)(piece->offset + done));
+		size_t room = COPY_AT_ONCE - kept;
+		size_t wanted = piece->length - done < room ? piece->length - done : room;
+		ssize_t have = pread(spill->fd, spill->buffer + kept, wanted, (off_t)(piece->offset + done));
+		ssize_t taken;
 
 		if (have < 0 && errno == EINTR)
 			continue;
 		if (have <= 0)
 			return said(have ? -errno : -EIO, "read from");
-		errno = 0;
-		if (fwrite(spill->buffer, 1, (size_t)have, out) != (size_t)have)
-			return errno ? -errno : -EIO;
 		done += (uint64_t)have;
+		kept += (size_t)have;
+		taken = take(context, spill->buffer, kept);
+		if (taken < 0)
+			return (int)taken;
+		kept -= (size_t)taken;
+		memmove(spill->buffer, spill->buffer + taken, kept);
 	}
 	return 0;
 }
 
-int spill_put(struct spill *spill, size_t stream, FILE *out)
+int spill_take(struct spill *spill, size_t stream, spill_taker take, void *context)
 {
 	int err = 0;
 
 	for (size_t at = spill->first[stream]; at && !err; at = spill->pieces[at - 1].next)
-		err = put_piece(spill, &spill->pieces[at - 1], out);
+		err = take_piece(spill, &spill->pieces[at - 1], take, context);
 	spill->first[stream] = spill->last[stream] = 0;
 	return err;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A file without a name in which output waits for its turn. Purpose: sorted output of a capture of any size
+ * A file without a name in which records wait for their turn. Purpose: sorted output of a capture of any size
  * in bounded memory. Owner: one sink. Invariant: what is in it comes out by stream, in the order in which it
  * went in. It lies in $TMPDIR or /var/tmp, and is gone with its process.
  */
 #ifndef SCOPETRACE_SINK_SPILL_H
 #define SCOPETRACE_SINK_SPILL_H
 
-#include <stdio.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 struct spill;
 
@@ -15,10 +16,13 @@ struct spill;
 struct spill *spill_create(size_t streams);
 void spill_destroy(struct spill *spill); /* takes NULL */
 
-/* 0, or -ENOMEM, or -EBADMSG, said. */
+/* Whole records. 0, or -ENOMEM, or -EBADMSG, said. */
 int spill_add(struct spill *spill, size_t stream, const void *bytes, size_t length);
 
-/* Writes all of the stream to `out`, and forgets it. 0, or -errno of `out`, or -EBADMSG, said. */
-int spill_put(struct spill *spill, size_t stream, FILE *out);
+/* Takes the whole records at the beginning of the bytes: how many bytes they are, or -errno. */
+typedef ssize_t (*spill_taker)(void *context, const unsigned char *bytes, size_t length);
+
+/* Gives all of the stream to `take`, and forgets it. 0, or what `take` failed with, or -EBADMSG, said. */
+int spill_take(struct spill *spill, size_t stream, spill_taker take, void *context);
 
 #endif
