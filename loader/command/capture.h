@@ -101,7 +101,8 @@ struct capture_lifecycle {
 	bool over;	   /* the probes are being closed: forks are followed no more */
 	bool seen;	   /* one before */
 	uint64_t named_ns; /* since when the process has its present name; 0: since its start */
-	uint64_t stack;	   /* of the program that runs, as far as execs were followed; 0: not known */
+	uint64_t stack;	   /* of the program that runs, as far as execs were followed, and at first of that
+			    * whose functions were chosen; 0: not known */
 	bool changed;	   /* the last look found another one */
 };
 
@@ -244,7 +245,7 @@ void capture_tell_lifecycle(struct capture *capture);
 int capture_follow_lifecycle(struct capture *capture);
 void capture_close_lifecycle(struct capture *capture);
 
-/* Each second: looks for an exec that was not told, as the ring had no room. 0 or -errno. */
+/* Each second: looks for an exec or a fork that was not told, as the ring had no room. 0 or -errno. */
 int capture_watch_program(struct capture *capture);
 
 /* The process may have another name and other arguments, since `time_ns`: tells the file. 0 or -errno. */

@@ -8,18 +8,32 @@
 #include "probe/feature.h"
 #include "source/bpf_source.h"
 
-int capture_choose(struct capture *c)
+static int read_symbols(struct capture *c)
 {
 	const struct capture_options *o = c->options;
 	struct symbol_options options = {.optimized = o->optimized};
+	int err;
+
+	if (o->command)
+		return symbol_table_of_binary(o->command[0], &options, &c->symbols);
+	c->lifecycle.stack = process_stack_start(c->process.pid);
+	err = symbol_table_of_process(c->process.pid, &options, &c->symbols);
+	if (err || process_stack_start(c->process.pid) == c->lifecycle.stack)
+		return err;
+	symbol_table_close(&c->symbols);
+	log_error("process %d has run another program while its functions were looked up; try again",
+		  c->process.pid);
+	return -ESTALE;
+}
+
+int capture_choose(struct capture *c)
+{
+	const struct capture_options *o = c->options;
 	int err = feature_require_hooking();
 
 	if (err)
 		return err;
-	if (o->command)
-		err = symbol_table_of_binary(o->command[0], &options, &c->symbols);
-	else
-		err = symbol_table_of_process(c->process.pid, &options, &c->symbols);
+	err = read_symbols(c);
 	if (err == -ENOEXEC && o->command && access(o->command[0], X_OK) && errno == EACCES)
 		err = -EACCES;
 	if (err) {

@@ -130,12 +130,36 @@ static void say_exec(struct capture *c, const struct capture_exec *exec, bool is
 			exec->pid, late_ms);
 }
 
+static bool hooks_program(const struct capture *c)
+{
+	size_t i = 0;
+
+	while (i < c->function_count && !c->functions[i]->module->is_main)
+		i++;
+	return i < c->function_count;
+}
+
+/* True if it is not the program whose functions are hooked, nor one that it ran after that meanwhile. */
+static bool is_replaced(const struct capture *c, const struct capture_exec *exec)
+{
+	char comm[sizeof(c->process.comm)], *command;
+	bool is_this;
+
+	if (!hooks_program(c) || probe_session_has_program_of(c->session, exec->pid) ||
+	    process_read_name(exec->pid, comm, &command))
+		return false;
+	is_this = strcmp(comm, exec->comm) == 0;
+	free(command);
+	return is_this;
+}
+
 /* Of several that are told at once only the program of the last one runs. */
 static int follow_execs(struct capture *c, const struct capture_exec *execs, size_t count)
 {
-	/* A launched command begins with one, which is no news. */
-	bool is_news = c->lifecycle.seen || count > 1 || !c->options->command, is_late = false;
 	const struct capture_exec *last = &execs[count - 1];
+	/* A launched command begins with one, which is no news unless its file was replaced meanwhile. */
+	bool is_news = c->lifecycle.seen || count > 1 || !c->options->command || is_replaced(c, last);
+	bool is_late = false;
 	int lost, err = 0;
 
 	c->lifecycle.seen = true;
@@ -193,9 +217,10 @@ static int follow_lost_exec(struct capture *c)
 		return 0;
 	if (!probe_session_reattach(c->session, pid)) /* or it is said why not */
 		log_warning(
-			"process %d runs %s now, and the kernel's ring had no room to tell it: it is hooked again. What "
-			"it has called meanwhile may be missing; choose a larger ring",
-			pid, comm);
+			"process %d runs %s now, and the kernel's ring had no room to tell it, or it came before the "
+			"hooks: it is hooked again%s. What it has called meanwhile may be missing",
+			pid, comm,
+			probe_session_has_program_of(c->session, pid) ? "" : ", but for its own functions");
 	return name_process(c, comm, command, io_now_ns());
 }
 
@@ -219,11 +244,22 @@ static int look_for_exec(struct capture *c)
 	return was_known ? follow_lost_exec(c) : 0;
 }
 
+static void look_for_children(struct capture *c)
+{
+	pthread_mutex_lock(&c->lifecycle.lock);
+	if (!c->lifecycle.over)
+		probe_session_look_for_children(c->session);
+	pthread_mutex_unlock(&c->lifecycle.lock);
+}
+
 int capture_watch_program(struct capture *c)
 {
 	int err;
 
-	if (!c->hooked || pthread_mutex_trylock(&c->lifecycle.hooking))
+	if (!c->hooked)
+		return 0;
+	look_for_children(c);
+	if (pthread_mutex_trylock(&c->lifecycle.hooking))
 		return 0;
 	err = look_for_exec(c);
 	pthread_mutex_unlock(&c->lifecycle.hooking);

@@ -558,6 +558,12 @@ void probe_session_forked(struct probe_session *session)
 		strip_wanted(session->strip);
 }
 
+void probe_session_look_for_children(struct probe_session *session)
+{
+	if (session->strip)
+		strip_look(session->strip);
+}
+
 size_t probe_session_stripped(const struct probe_session *session)
 {
 	return session->strip ? strip_count(session->strip) : 0;

@@ -99,6 +99,10 @@ int probe_session_map(const struct probe_session *session, const char *name);
  * breakpoints that they inherited, by a thread of the session's own. Returns at once.
  */
 void probe_session_forked(struct probe_session *session);
+
+/* The same if it is found to have children that are not free: a fork is not told where the ring had no room.
+ */
+void probe_session_look_for_children(struct probe_session *session);
 size_t
 probe_session_stripped(const struct probe_session *session); /* how often that was done; 0 after detach */
 

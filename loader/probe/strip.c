@@ -21,7 +21,7 @@
 #define REST_PER_GO 3 /* of its duration: the kernel holds up every fork of the machine for parts of a go */
 
 /* A go that fails, for want of memory perhaps, is tried again by itself, after a pause that doubles; when all
- * tries have failed it is tried once at each further fork, after the longest of the pauses. */
+ * tries have failed it is tried once at each further fork or look, after the longest of the pauses. */
 #define MOST_TRIES 6
 #define PAUSE_NS   100000000ull
 
@@ -206,6 +206,14 @@ void strip_wanted(struct strip *strip)
 		wake(strip);
 	}
 	pthread_mutex_unlock(&strip->lock);
+}
+
+void strip_look(struct strip *strip)
+{
+	uint32_t heir;
+
+	if (!bpf_map_get_next_key(strip->heirs, NULL, &heir))
+		strip_wanted(strip);
 }
 
 void strip_close_links(struct strip *strip, int *links, size_t count)

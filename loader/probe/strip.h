@@ -23,6 +23,9 @@ struct strip *strip_create(struct sites *sites, int heirs);
 /* A traced process has forked. Returns at once. */
 void strip_wanted(struct strip *strip);
 
+/* The same if there are heirs. */
+void strip_look(struct strip *strip);
+
 /* Closes these soon, `links` being freed then. Returns at once. */
 void strip_close_links(struct strip *strip, int *links, size_t count);
 

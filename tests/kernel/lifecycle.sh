@@ -153,10 +153,25 @@ for thread in main thread; do
 	expect_calls $name "work=10 call=1 getppid=20" "$target"
 done
 
+say "== a command whose file is replaced before it runs: the other one is not hooked, which is said"
+cp "$O/targets/execwait" "$T/replaced"
+mkfifo "$T/full"
+exec {full}<>"$T/full"
+dd if=/dev/zero of="$T/full" bs=4096 oflag=nonblock 2>/dev/null # so that it waits when it is ready
+start replaced err "$SCOPETRACE" record --ready-fd "$full" -f work -o "$T/replaced.scope" -- "$T/replaced" again
+wait_line replaced 'armed 1 of 1'
+cp "$O/targets/execwait" "$T/replaced.new"
+mv "$T/replaced.new" "$T/replaced"
+dd if="$T/full" of=/dev/null bs=4096 iflag=nonblock 2>/dev/null
+wait_line replaced 'process [0-9]+ runs replaced now: its own functions are not hooked'
+send replaced go
+finish replaced
+expect_status 0 "a replaced command"
+exec {full}>&-
+
 say "== exec by a thread that the ring has no room for: found out all the same"
 record_options=(--ring-size 4K)
 hook lost "$O/targets/execwait" "work libc.so*:getppid" thread /proc/self/exe 20
-sleep 0.5 # until it has seen the program that runs now
 kill -STOP "${pid[record-lost]}"
 send lost go
 wait_line lost '^again'
@@ -184,4 +199,22 @@ for how in child grandchild thread "storm 1000"; do
 	end "$name"
 	expect_calls "$name" "work=$calls" "$target"
 done
+
+say "== children of whose forks the ring had no room to tell are freed all the same"
+record_options=(--ring-size 4K)
+hook untold "$O/targets/heirs" work child 0 500
+kill -STOP "${pid[record-untold]}"
+send untold go
+wait_line untold '^forked'
+kill -CONT "${pid[record-untold]}"
+wait_line untold '^truth work=([0-9]+)/[0-9]+ failures=0/0'
+calls=${BASH_REMATCH[1]}
+end untold
+python3 - "$T/untold.json" "$calls" <<'END' || fail "untold: the calls are wrong"
+import json, sys
+report, calls = json.load(open(sys.argv[1])), int(sys.argv[2])
+total = report["accounting"]
+print(f"{calls} calls, {total['ring_lost']} lost in the ring")
+assert total["balanced"] and total["entries"] == calls and total["ring_lost"] > 0, total
+END
 expect_nothing_left "$T/before" "lifecycle"

@@ -4,9 +4,9 @@
  *each child calls work() and compares, until the bytes are as they were, and then ends. `grandchild`: the
  *child makes one more and ends at once, and it is that one which waits. `thread`: there is but one child, its
  *first thread ends at once, and another of its threads waits. `storm N`: N children end at once beside. The
- *truth is that of the first process, which calls work() all the while.
+ *truth is that of the first process, which calls work() all the while, and CALLS times before it forks.
  *
- *	heirs [--wait-go] child|grandchild|thread|storm [N]
+ *	heirs [--wait-go] child|grandchild|thread|storm [N [CALLS]]
  */
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -111,11 +111,13 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	keep_bytes();
 	argc = wait_for_go(argc, argv);
-	work(0);
-	calls++;
+	for (calls = 0; calls < (argc > 3 ? atol(argv[3]) : 1); calls++)
+		work(0);
 	children = argc > 1 && strcmp(argv[1], "thread") == 0 ? 1 : CHILDREN;
 	for (int i = 0; i < children; i++)
 		make_heir(argc > 1 ? argv[1] : "child");
+	puts("forked");
+	fflush(stdout);
 	if (argc > 2)
 		storm(atoi(argv[2]));
 	failures = count_failures();
