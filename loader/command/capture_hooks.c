@@ -41,9 +41,10 @@ int capture_choose(struct capture *c)
 		return err;
 	}
 	c->has_symbols = true;
-	if (o->optimized && c->symbols.may_fork)
-		log_warning("--optimized: a child that this program forks may crash (%s)",
-			    c->symbols.fork_evidence);
+	if (o->optimized && (c->symbols.may_fork || c->symbols.may_exec))
+		log_warning(
+			"--optimized: a child that this program, or one that it goes on with, forks may crash (%s)",
+			c->symbols.fork_evidence);
 	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
 			      &c->functions, &c->function_count);
 	if (!err)

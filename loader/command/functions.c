@@ -160,6 +160,14 @@ static void say_verdict(const struct symbol_table *table, const struct functions
 			 table->fork_evidence,
 			 options->symbols.optimized ? "on them are a risk (--optimized)"
 						    : "go behind the nop5; --optimized puts them on it");
+	else if (table->may_exec)
+		log_info(
+			"%s, and the program that runs then may fork: in a forked child an optimised nop5 site "
+			"crashes, so probes %s",
+			table->fork_evidence,
+			options->symbols.optimized
+				? "on those of libraries are a risk (--optimized)"
+				: "on libraries go behind the nop5; --optimized puts them on it");
 	for (size_t i = 0; i < hazard->count; i++)
 		log_info("hazard: %s %s: %s", hazard->items[i].object, hazard->items[i].found,
 			 hazard_danger(hazard->items[i].kind));

@@ -53,8 +53,8 @@ static const struct function *find_function(const struct symbol_table *symbols,
 static int refuse_fork(const struct adding *a, const char *name)
 {
 	log_error(
-		"not hooking process %d: it may fork (%s), and %s is hooked where a forked child would crash; attach "
-		"to it first, or in a directory of its own",
+		"not hooking process %d: it, or a program that it goes on with, may fork (%s), and %s is hooked where "
+		"a forked child would crash; attach to it first, or in a directory of its own",
 		a->pid, a->symbols.fork_evidence, name);
 	return -EPERM;
 }
@@ -74,7 +74,8 @@ static int find_functions(struct adding *a)
 			continue;
 		a->functions[i] = find_function(&a->symbols, &setting);
 		found += a->functions[i] != NULL;
-		if (a->functions[i] && a->symbols.may_fork && a->functions[i]->probe_offset != setting.offset)
+		if (a->functions[i] && (a->symbols.may_fork || a->symbols.may_exec) &&
+		    a->functions[i]->probe_offset != setting.offset)
 			err = refuse_fork(a, setting.name);
 	}
 	if (err || found)

@@ -47,15 +47,17 @@ struct collector {
 
 /* ---- symbols to entries ------------------------------------------------------------------------ */
 
-static bool is_forking(const char *name, size_t length)
-{
-	/* syscall() too: what it is called for cannot be seen. */
-	/* dlopen() too: what it loads may fork. */
-	static const char *const names[] = {"fork",    "_Fork",	  "__fork", "__libc_fork",
-					    "clone",   "__clone", "clone3", "daemon",
-					    "forkpty", "syscall", "dlopen", "dlmopen"};
+/* syscall() too: what it is called for cannot be seen. dlopen() and dlsym() too: what they find may fork. */
+static const char *const forks[] = {"fork",    "_Fork",	  "__fork", "__libc_fork", "clone",
+				    "__clone", "clone3",  "daemon", "forkpty",	   "syscall",
+				    "dlopen",  "dlmopen", "dlsym",  "dlvsym"};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+static const char *const execs[] = {"execve", "execv",	"execvp",  "execvpe", "execl",
+				    "execlp", "execle", "fexecve", "execveat"};
+
+static bool is_among(const char *const *names, size_t count, const char *name, size_t length)
+{
+	for (size_t i = 0; i < count; i++) {
 		if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
 			return true;
 	}
@@ -64,14 +66,22 @@ static bool is_forking(const char *name, size_t length)
 
 /*
  * A static program has fork inside: only because something in it calls it. So a definition counts as an
- * import does.
+ * import does. An exec is told only where there is no fork.
  */
 static void note_fork(struct collector *c, const struct image_symbol *symbol, size_t length)
 {
-	if (c->table->may_fork || c->module->is_libc || !is_forking(symbol->name, length))
+	struct symbol_table *table = c->table;
+	bool forks_itself;
+
+	if (table->may_fork || c->module->is_libc || is_mangled(symbol->name))
 		return;
-	c->table->may_fork = true;
-	snprintf(c->table->fork_evidence, sizeof(c->table->fork_evidence), "%s %s %.*s", c->module->path,
+	forks_itself = is_among(forks, sizeof(forks) / sizeof(forks[0]), symbol->name, length);
+	if (!forks_itself &&
+	    (table->may_exec || !is_among(execs, sizeof(execs) / sizeof(execs[0]), symbol->name, length)))
+		return;
+	table->may_fork = forks_itself;
+	table->may_exec |= !forks_itself;
+	snprintf(table->fork_evidence, sizeof(table->fork_evidence), "%s %s %.*s", c->module->path,
 		 symbol->undefined ? "imports" : "contains", (int)length, symbol->name);
 }
 
@@ -356,10 +366,16 @@ static void place_probe(struct function *function, uint16_t machine, struct wind
 	function->probe_offset = function->file_offset + instruction_probe(&code, use_nop5, &function->cost);
 }
 
+/* The hooks on a library go on in the program that an exec runs, which may fork. */
+static bool is_safe_from_fork(const struct symbol_table *table, const struct function *function)
+{
+	return !table->may_fork && (!table->may_exec || function->module->is_main);
+}
+
 static int place_probes(struct symbol_table *table, const struct image *images,
 			const struct symbol_options *options)
 {
-	bool use_nop5 = !table->may_fork || (options && options->optimized);
+	bool optimized = options && options->optimized;
 	struct window window = {.fd = -1, .bytes = malloc(WINDOW_BYTES)};
 	uint64_t end = 0; /* of all functions before, in this file */
 
@@ -376,7 +392,8 @@ static int place_probes(struct symbol_table *table, const struct image *images,
 		}
 		/* The call that a nop5 becomes overwrites the red zone of the function around it. */
 		place_probe(function, image->machine, &window, size_to_read(table, i),
-			    use_nop5 && function->file_offset >= end);
+			    (optimized || is_safe_from_fork(table, function)) &&
+				    function->file_offset >= end);
 		if (function->size < UINT64_MAX - function->file_offset &&
 		    function->file_offset + function->size > end)
 			end = function->file_offset + function->size;

@@ -47,8 +47,10 @@ struct symbol_table {
 	struct function *functions; /* by module, then address */
 	size_t count;
 	bool may_fork; /* some object other than the C library uses fork, clone ...: nop5 sites are unsafe */
-	char fork_evidence[256];
-	void *owned; /* names and such */
+	bool may_exec; /* some such object uses execve ...: nop5 sites of libraries are unsafe, as what it
+			* goes on with may fork */
+	char fork_evidence[256]; /* of the one, or else of the other */
+	void *owned;		 /* names and such */
 };
 
 /*

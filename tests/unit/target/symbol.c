@@ -339,6 +339,34 @@ Test(symbol, a_nop5_is_used_unless_the_program_may_fork)
 	cr_assert_eq(cost, PROBE_COST_NOP5);
 }
 
+Test(symbol, a_nop5_of_a_library_is_not_used_if_the_program_may_exec)
+{
+	struct symbol_table table;
+	enum probe_cost cost;
+	const char *path;
+
+	build("libnop.so", "-shared",
+	      "__asm__(\".globl fn\\n.type fn, @function\\nfn: .byte 0x0f, 0x1f, 0x44, 0, 0\\nret\\n"
+	      ".size fn, .-fn\\n\");\n");
+	path = build("stays", WITH_NOP5 " -Wl,--no-as-needed,-rpath,$PWD libnop.so",
+		     "int main(void) { return 0; }\n");
+	cr_assert_eq(probe_distance(path, "libnop.so", "fn", false, &cost), 0);
+	path = build("execs", WITH_NOP5 " -Wl,--no-as-needed,-rpath,$PWD libnop.so",
+		     "#include <unistd.h>\nint main(int c, char **v) { return execv(v[c], v); }\n");
+	cr_assert_eq(probe_distance(path, "libnop.so", "fn", false, &cost), 5);
+	cr_assert_eq(probe_distance(path, "libnop.so", "fn", true, &cost), 0);
+	cr_assert_eq(probe_distance(path, "execs", "main", false, &cost), 0);
+	open_binary(path, &table);
+	cr_assert(table.may_exec && !table.may_fork);
+	cr_assert_not_null(strstr(table.fork_evidence, "/execs imports execv"), "%s", table.fork_evidence);
+	symbol_table_close(&table);
+	open_binary(
+		build("looks", "", "#include <dlfcn.h>\nint main(void) { return !dlsym(0, \"fork\"); }\n"),
+		&table);
+	cr_assert(table.may_fork);
+	symbol_table_close(&table);
+}
+
 Test(symbol, whoever_forks_is_named)
 {
 	struct symbol_table table;
