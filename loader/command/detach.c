@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,18 +165,22 @@ static int end_part(const char *dir)
 	return err;
 }
 
-static int detach(const struct detach_options *options)
+static int detach(struct detach_options *options)
 {
+	char whole[PATH_MAX];
 	struct pinned pinned;
 	int lock, err, removed;
 
-	lock = pin_wait_changes(options->dir);
-	if (lock == -EBUSY || lock == -ESTALE)
-		return lock;
-	if (access(options->dir, F_OK)) {
+	if (!realpath(options->dir, whole)) {
 		log_error("nothing is pinned in %s: %s", options->dir, strerror(errno));
 		return -errno;
 	}
+	options->dir = whole; /* "." cannot be removed by that name */
+	if (!pin_is_ours(options->dir))
+		return -EINVAL;
+	lock = pin_wait_changes(options->dir);
+	if (lock == -EBUSY || lock == -ESTALE)
+		return lock;
 	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir) : end_capture(&pinned, options);
 	pinned_close(&pinned);
 	/* A file that was not to be had does not keep what was traced in place. */

@@ -378,6 +378,53 @@ int pin_check_room(const char *dir, const struct probe_object *object,
 
 /* ---- removing ----------------------------------------------------------------------------------------- */
 
+static bool is_there(const char *dir, const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	return !join(path, dir, folder, name) && access(path, F_OK) == 0;
+}
+
+/* By programs and maps that no other object has; some may have been removed by hand. */
+static bool has_ours(const char *dir)
+{
+	static const char *const programs[] = {"scope_entry", "scope_entry_by_exit", "scope_exit",
+					       "scope_return", "scope_instant"};
+	static const char *const maps[] = {"open_scopes", "exit_sites", "near_scopes"};
+
+	if (is_there(dir, PIN_LINKS, NULL))
+		return true;
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
+		if (is_there(dir, PROBE_OBJECT_PROGRAMS, programs[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
+		if (is_there(dir, PROBE_OBJECT_MAPS, maps[i]))
+			return true;
+	return false;
+}
+
+static bool is_empty(const char *dir)
+{
+	struct pin_names names;
+	bool empty = !pin_names_read(dir, ".", &names) && !names.count;
+
+	pin_names_clear(&names);
+	return empty;
+}
+
+bool pin_is_ours(const char *dir)
+{
+	if (!is_bpffs(dir))
+		log_error(
+			"%s does not lie in a BPF file system: no capture is pinned there, and nothing is removed",
+			dir);
+	else if (!has_ours(dir) && !is_empty(dir))
+		log_error("nothing of scopetrace is pinned in %s, and nothing is removed", dir);
+	else
+		return true;
+	return false;
+}
+
 static int remove_entry(const char *path, bool is_folder)
 {
 	if ((is_folder ? rmdir(path) : unlink(path)) == 0 || errno == ENOENT)

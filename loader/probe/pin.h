@@ -109,6 +109,12 @@ int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct
 		     void *context);
 
 /*
+ * Whether DIR may be removed as one of ours: it lies in a BPF file system, and holds our links, one of our
+ * programs or maps, or nothing. False is said, with the reason.
+ */
+bool pin_is_ours(const char *dir);
+
+/*
  * Unpins everything of ours and removes the folders and DIR; what else lies there stays, and is said. Takes a
  * DIR that has only a part of it. 0 or -errno (said).
  */

@@ -71,6 +71,25 @@ done
 wait $(jobs -p | grep -vx "${pid[program]}")
 [ "$(grep -c '"drained":false' "$T/statuses")" = 20 ] || fail "some status saw another, or the watcher, as a drainer"
 
+say "== what is not ours is left alone"
+plain=$T/plain
+mkdir -p "$plain"/{progs,maps,links}
+for file in progs/a maps/events links/100-1; do echo mine >"$plain/$file"; done
+run "$SCOPETRACE" detach --pin "$plain"
+expect_status 1 "detach of a plain directory"
+expect_text "$T/run.err" 'does not lie in a BPF file system' "detach of a plain directory"
+[ "$(cat "$plain"/*/* | grep -c mine)" = 3 ] || fail "files of a plain directory are gone"
+mkdir -p "$FS/foreign/maps"
+"$B" map create "$FS/foreign/maps/events" type array key 4 value 4 entries 1 name foreign || fail "bpftool map create"
+run "$SCOPETRACE" detach --pin "$FS/foreign"
+expect_status 1 "detach of others' pins"
+expect_text "$T/run.err" 'nothing of scopetrace is pinned' "detach of others' pins"
+[ -e "$FS/foreign/maps/events" ] || fail "another's map is gone"
+rm -r "$FS/foreign"
+mkdir "$FS/empty"
+(cd "$FS/empty" && "$SCOPETRACE" detach --pin .) 2>"$T/empty.err" || fail "detach of an empty directory: $(cat "$T/empty.err")"
+[ ! -e "$FS/empty" ] || fail "an empty directory is still there"
+
 say "== a watcher that was killed is seen to be"
 [ "$(status_of "$dir" 'd["watcher"]')" = "{'pid': $watcher, 'ended': False}" ] || fail "status does not tell of the watcher"
 run "$SCOPETRACE" status --pin "$dir"
