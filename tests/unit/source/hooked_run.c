@@ -56,8 +56,11 @@ static void launch(struct target *target, const char *const *arguments, bool wai
 	int input[2], output[2], gate[2];
 
 	memset(target, 0, sizeof(*target));
-	snprintf(target->path, sizeof(target->path), "%s/%s", directory ? directory : "build/targets",
-		 arguments[0]);
+	if (strchr(arguments[0], '/'))
+		snprintf(target->path, sizeof(target->path), "%s", arguments[0]);
+	else
+		snprintf(target->path, sizeof(target->path), "%s/%s",
+			 directory ? directory : "build/targets", arguments[0]);
 	cr_assert_eq(access(target->path, X_OK), 0, "%s is not built (SCOPETRACE_TARGETS says where)",
 		     target->path);
 	cr_assert_eq(pipe2(input, O_CLOEXEC), 0);

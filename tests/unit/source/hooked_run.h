@@ -63,8 +63,8 @@ struct hooked_run {
 /* Skips the test that calls it unless it runs as root. */
 void need_root(void);
 
-/* Forks and execs the program with --wait-go and the arguments (NULL at the end) behind its name; waits for
- * its pid line. */
+/* Forks and execs the program (of the targets, if it is no path) with --wait-go and the arguments (NULL at the
+ * end) behind its name; waits for its pid line. */
 void target_start(struct target *target, const char *const *arguments);
 /* Forks it, but it waits before exec; no --wait-go. */
 void target_fork(struct target *target, const char *const *arguments);

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,15 +152,31 @@ static size_t heirs(const struct hooked_run *run)
 	return count;
 }
 
+/*
+ * A copy of the program: tests run side by side, and a link that one of them closes frees the children of all
+ * that run the same file.
+ */
+static void copy_target(const char *name, char *path, size_t size)
+{
+	const char *directory = getenv("SCOPETRACE_TARGETS");
+	char command[1024];
+
+	snprintf(path, size, "%s/%s.%d", directory ? directory : "build/targets", name, getpid());
+	snprintf(command, sizeof(command), "cp '%.*s' '%s'", (int)(strrchr(path, '.') - path), path, path);
+	cr_assert_eq(system(command), 0);
+}
+
 /* The children end when their code is as it was before it was hooked, and fail if that never happens. */
-static void heirs_case(const char *const *arguments, size_t forks)
+static void heirs_case(const char *how, const char *number, size_t forks)
 {
 	struct hooked_run run;
 	struct target target;
 	uint64_t deadline;
 	struct told told;
+	char path[512];
 
-	start(&run, &target, &told, arguments);
+	copy_target("heirs", path, sizeof(path));
+	start(&run, &target, &told, (const char *const[]){path, how, number, NULL});
 	run_until_end(&run, &target);
 	/* It is counted when it is over, and the children are free before. */
 	deadline = io_now_ns() + DEADLINE_NS;
@@ -170,27 +187,28 @@ static void heirs_case(const char *const *arguments, size_t forks)
 	expect_truth(&run, &target);
 	cr_expect_eq(told.forks, forks);
 	run_close(&run);
+	unlink(path);
 }
 
 Test(lifecycle_kernel, children_are_freed)
 {
-	heirs_case(ARGUMENTS("heirs", "child"), 3);
+	heirs_case("child", NULL, 3);
 }
 
 Test(lifecycle_kernel, children_of_children_are_freed)
 {
-	heirs_case(ARGUMENTS("heirs", "grandchild"), 3);
+	heirs_case("grandchild", NULL, 3);
 }
 
 /* The end of its first thread is not that of a process. */
 Test(lifecycle_kernel, children_without_their_first_thread_are_freed)
 {
-	heirs_case(ARGUMENTS("heirs", "thread"), 1);
+	heirs_case("thread", NULL, 1);
 }
 
 Test(lifecycle_kernel, among_many_that_end_at_once)
 {
-	heirs_case(ARGUMENTS("heirs", "storm", "500"), 503);
+	heirs_case("storm", "500", 503);
 }
 
 /* Who runs in its parent's memory, or another program, has nothing that could be taken away. */
