@@ -32,6 +32,7 @@ struct probe_session {
 	struct sites sites;
 	struct strip *strip; /* NULL: detached */
 	size_t armed;	     /* functions */
+	bool adopted;	     /* silent until probe_session_leave */
 	bool detached;	     /* frames that are left open must not meet the returns of new links */
 };
 
@@ -121,12 +122,17 @@ struct probe_session *probe_session_adopt(struct probe_object *object, size_t fu
 					  size_t exit_count)
 {
 	int err = check_options(DEFAULT_RING_BYTES, exit_count, function_count);
+	struct probe_session *session;
 
-	if (!err)
-		return open_with(object, function_count, exit_count);
-	probe_object_unload(object);
-	errno = -err;
-	return NULL;
+	if (err) {
+		probe_object_unload(object);
+		errno = -err;
+		return NULL;
+	}
+	session = open_with(object, function_count, exit_count);
+	if (session)
+		session->adopted = true;
+	return session;
 }
 
 /* The path that people know. */
@@ -440,6 +446,9 @@ int probe_session_attach(struct probe_session *session, pid_t pid, const struct 
 
 	if (!err)
 		err = attach_process(session, pid, functions);
+	/* The return links come first: what returns between them and the last would have no entry. */
+	if (!err && !session->adopted)
+		err = probe_object_set_generation(session->object, session->generation);
 	if (err)
 		probe_session_detach(session);
 	return err;

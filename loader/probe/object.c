@@ -131,7 +131,6 @@ struct probe_object *probe_object_load(const struct probe_object_options *option
 	if (!object || !log)
 		goto out;
 	object->settings.version = SCOPETRACE_BPF_VERSION;
-	object->settings.generation = 1;
 	object->settings.minimum_ns = options->minimum_ns;
 	object->settings.flags = options->flags;
 
