@@ -88,6 +88,9 @@ static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
 	*pause_ns =
 		pace_next(pace, now, drained > 0 ? (uint64_t)drained : 0, slots,
 			  segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_HOOKED_NS);
+	/* A command waits for us with its first scopes, and then may have many at once. */
+	if (c->segments.source != segment)
+		*pause_ns = pace_hurry(pace);
 	return err;
 }
 

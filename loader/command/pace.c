@@ -35,7 +35,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t pause_while_idle(uint64_t last, uint64_t slots, uint64_t longest_ns)
 {
-	uint64_t pause = least(last < PACE_USUAL_NS / 2 ? PACE_USUAL_NS : last * 2, longest_ns);
+	uint64_t pause = least(last * 2, longest_ns);
 
 	return slots ? least(pause, slots * IDLE_NS_PER_SLOT) : pause;
 }
@@ -46,6 +46,11 @@ static uint64_t pause_under_load(uint64_t elapsed_ns, uint64_t drained, uint64_t
 	uint64_t pause = (uint64_t)((double)elapsed_ns * (double)(slots / 4) / (double)drained);
 
 	return slots ? least(pause, PACE_USUAL_NS) : PACE_USUAL_NS;
+}
+
+uint64_t pace_hurry(struct pace *pace)
+{
+	return pace->pause_ns = PACE_SHORTEST_NS;
 }
 
 uint64_t pace_next(struct pace *pace, uint64_t now_ns, uint64_t drained, uint64_t slots, uint64_t longest_ns)

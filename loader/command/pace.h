@@ -33,4 +33,7 @@ void pace_begin(struct pace *pace, uint64_t now_ns);
  */
 uint64_t pace_next(struct pace *pace, uint64_t now_ns, uint64_t drained, uint64_t slots, uint64_t longest_ns);
 
+/* The pause before the first drain of a ring that was just found: 0.1 ms, and from there as above. */
+uint64_t pace_hurry(struct pace *pace);
+
 #endif

@@ -53,7 +53,6 @@ struct shm_source {
 	struct scope_reader_counts before; /* what was done with before this capture */
 	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
 	uint64_t drains;
-	uint64_t overwritten;		     /* lost at the first drain: none of it is younger than we are */
 	struct event_output *output;	     /* of the drain in progress */
 	uint64_t events;		     /* put out */
 	uint64_t continuations;		     /* records that only went on with a name */
@@ -243,7 +242,6 @@ static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, 
 	}
 	gap->last_ns = io_now_ns();
 	gap->count += count;
-	s->overwritten += s->drains == 1 && !written_off ? count : 0;
 	gap->drain = s->drains;
 	return 0;
 }
@@ -578,7 +576,7 @@ uint32_t shm_source_segment(const struct source *source)
 
 uint64_t shm_source_overwritten(const struct source *source)
 {
-	return of(source)->overwritten;
+	return of(source)->before.overwritten;
 }
 
 uint32_t shm_source_slots(const struct source *source)

@@ -14,6 +14,7 @@ recorder_ended=$(monotonic_ns)
 cp "$T/run.out" "$T/lap.truth"
 expect_status 0 "a lapped segment"
 expect_text "$T/run.err" 'warning: [0-9]+ manual events were lost.*SCOPE_SLOTS' "a lapped segment"
+! grep 'before this capture began' "$T/run.err" || fail "we started the program: nothing was lost before we came"
 expect_text "$T/run.out" '"balanced": ?true' "a lapped segment"
 run "$SCOPETRACE" export "$T/lap.scope" -t csv -o "$T/lap.csv"
 expect_status 0 "export"
