@@ -35,6 +35,8 @@ record -p nonsense
 expect 2 "a pid that is no number" 'process id'
 record -p "$calls" -f outer --ring-size 5000
 expect 2 "a ring size that is no power of two" 'power of two'
+run prlimit --as=500000000 "$SCOPETRACE" record -o "$T/out.scope" --buffer 1G -p "$calls" -f outer
+expect 1 "no memory for its buffers" 'hand-off buffer' 'smaller --buffer'
 run "$SCOPETRACE" recrod -p "$calls"
 expect 2 "an unknown command" '--help'
 
