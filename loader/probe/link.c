@@ -43,7 +43,7 @@ static int make_one(const struct making *making, size_t first, size_t count)
 static bool may_be_a_site(int err)
 {
 	return err != -ESRCH && err != -EPERM && err != -EACCES && err != -ENOMEM && err != -EBADF &&
-	       err != -ENOENT;
+	       err != -ENOENT && err != -EMFILE && err != -ENFILE;
 }
 
 static int add(struct link_set *links, int fd)
