@@ -9,6 +9,8 @@
 #include "base/vec.h"
 #include "probe/pinned.h"
 
+#define BATCH 1024
+
 struct slot_at {
 	struct open_key key;
 	struct open_slot slot;
@@ -48,20 +50,29 @@ static int add_near(const struct pinned *pinned, struct slots *slots)
 	return err;
 }
 
-/* A key that goes while we look sends the walk back to the beginning: no more steps than there can be keys.
- */
+/* A batch of the map's buckets each time: so none is met twice, whatever comes and goes. */
 static int add_hashed(const struct pinned *pinned, struct slots *slots)
 {
-	int map = pinned_map(pinned, "open_scopes"), err = 0;
-	struct open_key key, last, *previous = NULL;
-	struct open_slot slot;
+	struct open_key *keys = calloc(BATCH, sizeof(*keys));
+	struct open_slot *found = calloc(BATCH, sizeof(*found));
+	uint32_t place = 0, *after = NULL;
+	int err = keys && found ? 0 : -ENOMEM;
+	bool is_last = false;
 
-	for (size_t i = 0; !err && i < MAX_OPEN_SCOPES && !bpf_map_get_next_key(map, previous, &key); i++) {
-		last = key;
-		previous = &last;
-		if (!bpf_map_lookup_elem(map, &key, &slot))
-			err = add_slot(slots, &key, &slot);
+	while (!err && !is_last) {
+		uint32_t count = BATCH;
+
+		err = bpf_map_lookup_batch(pinned_map(pinned, "open_scopes"), after, &place, keys, found,
+					   &count, NULL);
+		is_last = err == -ENOENT;
+		if (is_last)
+			err = 0;
+		for (uint32_t i = 0; !err && i < count; i++)
+			err = add_slot(slots, &keys[i], &found[i]);
+		after = &place;
 	}
+	free(keys);
+	free(found);
 	return err;
 }
 
@@ -119,6 +130,8 @@ static int list_calls(const struct slots *slots, struct pinned_call **calls, siz
 	for (size_t i = 0; i < slots->count && !err; i++) {
 		const struct slot_at *at = &slots->items[i];
 
+		if (i && !by_thread_and_depth(&slots->items[i - 1], at))
+			continue; /* it moved from one map to the other meanwhile */
 		if (i && slots->items[i - 1].key.tid != at->key.tid)
 			latest = 0;
 		err = add_calls(calls, count, &capacity, at, at->key.of_process ? 0 : latest);

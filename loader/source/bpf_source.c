@@ -332,29 +332,60 @@ static int collect_near(const struct bpf_source *source, struct open_entries *op
 	return err;
 }
 
+/* Those of open_scopes, a batch of the map's buckets each time: so none is met twice, whatever comes and
+ * goes. */
 static int collect_hashed(const struct bpf_source *source, struct open_entries *open)
 {
-	struct open_key *previous = NULL, key;
+	struct open_key *keys = calloc(BATCH, sizeof(*keys));
+	struct open_slot *slots = calloc(BATCH, sizeof(*slots));
+	uint32_t place = 0, *after = NULL;
+	int err = keys && slots ? 0 : -ENOMEM;
+	bool is_last = false;
 
-	for (;;) {
-		int err = bpf_map_get_next_key(source->maps.open_scopes, previous, &key);
+	while (!err && !is_last) {
+		uint32_t count = BATCH;
 
-		if (err == -ENOENT)
-			return 0;
+		err = bpf_map_lookup_batch(source->maps.open_scopes, after, &place, keys, slots, &count,
+					   NULL);
+		is_last = err == -ENOENT;
+		if (is_last)
+			err = 0;
 		if (!err)
-			err = vec_grow(&open->items, &open->capacity, open->count);
-		if (err)
-			return err;
-		open->items[open->count].key = key;
-		previous = &open->items[open->count].key;
-		err = bpf_map_lookup_elem(source->maps.open_scopes, &key, &open->items[open->count].slot);
-		if (err && err != -ENOENT)
-			return err;
-		/* Kept even if it was deleted meanwhile, as the place to go on from: it has no frames. */
-		if (err)
-			memset(&open->items[open->count].slot, 0, sizeof(open->items->slot));
-		open->count++;
+			err = vec_reserve((void **)&open->items, &open->capacity, open->count + count,
+					  sizeof(*open->items));
+		for (uint32_t i = 0; !err && i < count; i++)
+			open->items[open->count++] = (struct open_entry){keys[i], slots[i]};
+		after = &place;
 	}
+	free(keys);
+	free(slots);
+	return err;
+}
+
+/* Threads one by one, and in each the innermost first. */
+static int by_key(const void *left, const void *right)
+{
+	const struct open_key *a = &((const struct open_entry *)left)->key;
+	const struct open_key *b = &((const struct open_entry *)right)->key;
+
+	if (a->of_process != b->of_process)
+		return a->of_process < b->of_process ? -1 : 1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return (a->sp > b->sp) - (a->sp < b->sp);
+}
+
+/* Each key once: one that moved from one map to the other meanwhile, or was made anew, may be there twice. */
+static void sort_by_key(struct open_entries *open)
+{
+	size_t kept = 0;
+
+	if (open->count)
+		qsort(open->items, open->count, sizeof(*open->items), by_key);
+	for (size_t i = 0; i < open->count; i++)
+		if (!kept || by_key(&open->items[kept - 1], &open->items[i]))
+			open->items[kept++] = open->items[i];
+	open->count = kept;
 }
 
 static int collect_open(const struct bpf_source *source, struct open_entries *open)
@@ -365,17 +396,9 @@ static int collect_open(const struct bpf_source *source, struct open_entries *op
 		err = collect_hashed(source, open);
 	if (err)
 		log_error("cannot read which calls are open: %s", strerror(-err));
+	else
+		sort_by_key(open);
 	return err;
-}
-
-/* Threads one by one, and in each the innermost first. */
-static int by_thread_and_depth(const void *left, const void *right)
-{
-	const struct open_entry *a = left, *b = right;
-
-	if (a->key.tid != b->key.tid)
-		return a->key.tid < b->key.tid ? -1 : 1;
-	return (a->key.sp > b->key.sp) - (a->key.sp < b->key.sp);
 }
 
 /*
@@ -464,14 +487,13 @@ static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
 	}
 }
 
-/* Puts them, and counts by function what becomes of them. */
+/* Puts them, which are sorted by key, and counts by function what becomes of them. */
 static int put_entries(const struct bpf_source *source, struct function_accounting *accounts,
 		       struct event_output *output, struct open_entries *open, uint64_t now)
 {
 	uint64_t *latest = calloc(open->count + 1, sizeof(*latest));
 	int err = latest ? 0 : -ENOMEM;
 
-	qsort(open->items, open->count, sizeof(*open->items), by_thread_and_depth);
 	if (!err)
 		latest_hits_above(open, latest);
 	for (size_t i = 0; !err && i < open->count; i++)
@@ -518,10 +540,8 @@ static void keep_steady(struct open_entries *first, struct open_entries *second)
 {
 	size_t kept = 0, at = 0;
 
-	qsort(first->items, first->count, sizeof(*first->items), by_thread_and_depth);
-	qsort(second->items, second->count, sizeof(*second->items), by_thread_and_depth);
 	for (size_t i = 0; i < first->count; i++) {
-		while (at < second->count && by_thread_and_depth(&second->items[at], &first->items[i]) < 0)
+		while (at < second->count && by_key(&second->items[at], &first->items[i]) < 0)
 			at++;
 		if (at < second->count &&
 		    !memcmp(&second->items[at], &first->items[i], sizeof(*first->items)))

@@ -333,6 +333,46 @@ Test(pairing_kernel, no_place_near)
 	places_taken_case(2);
 }
 
+/* How often the call that runs all the while is in a look at what is open. */
+static size_t count_looked_up(const struct hooked_run *run, uint32_t function)
+{
+	struct hooked_scope *scopes = NULL;
+	size_t count = 0, found = 0;
+
+	cr_assert_eq(bpf_source_open_calls(run->source, io_now_ns(), &scopes, &count), 0);
+	for (size_t i = 0; i < count; i++)
+		found += scopes[i].function == function;
+	free(scopes);
+	return found;
+}
+
+/* Keys come and go in open_scopes while it is read. */
+Test(pairing_kernel, open_calls_once_each)
+{
+	struct hooked_run run;
+	struct target target;
+	size_t looks = 0, seen = 0;
+
+	target_start(&target, ARGUMENTS("abandon", "20000"));
+	run_open(&run, FUNCTIONS("outer", "visit", "leaf"), NULL);
+	take_places(&run, 1);
+	run_attach(&run, &target);
+	target_go(&target);
+	while (!target_ended(&target)) {
+		size_t found = count_looked_up(&run, 0);
+
+		cr_expect_leq(found, 1, "outer() runs once, and is there %zu times", found);
+		seen += found;
+		looks++;
+		run_drain(&run);
+	}
+	run_finish(&run);
+	run_check(&run);
+	cr_expect_gt(seen, looks / 2, "outer() runs nearly all the time: seen by %zu of %zu looks", seen,
+		     looks);
+	run_close(&run);
+}
+
 /* A handler runs on the stack of the call that it interrupts. */
 static void signals_case(const char *program)
 {
