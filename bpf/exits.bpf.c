@@ -14,6 +14,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+#define KEYS_DROPPED 64 /* at most, when a call ends */
+
 /* ---- entry -------------------------------------------------------------------------------------------- */
 
 /* How an entry came about. */
@@ -90,6 +92,42 @@ static __noinline bool belongs(struct open_slot *slot, struct exit_setting *site
 	return false;
 }
 
+static long drop_last(u32 step, struct thread_keys **list)
+{
+	struct thread_keys *keys = *list;
+	struct open_slot *slot;
+	struct open_key key;
+
+	if (keys->count <= MAX_THREAD_KEYS)
+		return 1;
+	key = last_key(keys);
+	slot = slot_find(&key);
+	if (slot && slot->chain_length)
+		return 1;
+	slot_drop(&key);
+	unlist_last(keys);
+	return 0;
+}
+
+/* The calls of a slot that is marked OPEN_SLOT_EXTRA have ended: the list is shortened. */
+static __noinline int shorten_list(struct task_struct *task)
+{
+	struct thread_keys *keys = bpf_task_storage_get(&thread_keys, task, NULL, 0);
+
+	if (keys)
+		bpf_loop(KEYS_DROPPED, drop_last, &keys, 0);
+	return 0;
+}
+
+/* The calls at the key have ended. */
+static __always_inline void close_slot(struct open_key *key, struct open_slot *slot)
+{
+	if (key->of_process)
+		slot_drop(key); /* no thread's list would drop it */
+	else if (slot->state & OPEN_SLOT_EXTRA)
+		shorten_list(bpf_get_current_task_btf());
+}
+
 static __noinline int leave(struct open_key *key, struct exit_setting *site, u64 now)
 {
 	struct function_counters *count = counters_of(site->function);
@@ -99,8 +137,8 @@ static __noinline int leave(struct open_key *key, struct exit_setting *site, u64
 		slot->last_ns = now;
 		slot->cpu = bpf_get_smp_processor_id();
 		return_from_chain(key, slot, now);
-		if (key->of_process && !slot->chain_length)
-			slot_drop(key); /* no thread's list would drop it */
+		if (!slot->chain_length)
+			close_slot(key, slot);
 		return 0;
 	}
 	if (slot && slot->chain_length)
@@ -224,7 +262,7 @@ int scope_entry_by_exit(struct pt_regs *ctx)
 	frame.detail = key.of_process ? task->pid : return_address(ctx);
 	COUNT(count->entries);
 	if (slot) {
-		if (slot->state)
+		if (slot->state & OPEN_SLOT_STRANGE)
 			renew_slot(slot, &key, task, frame.start_ns);
 		slot->last_ns = frame.start_ns;
 		slot->cpu = bpf_get_smp_processor_id();

@@ -66,6 +66,7 @@ static __noinline int open_new_slot(struct open_key *key, struct task_struct *ta
 	struct function_counters *count = counters_of(frame->function);
 	struct thread_keys *keys = keys_of_thread(task, frame->start_ns);
 	struct open_slot slot = {.chain_length = 1, .last_ns = frame->start_ns};
+	u32 place = NO_PLACE;
 
 	if (!count)
 		return 0;
@@ -78,13 +79,19 @@ static __noinline int open_new_slot(struct open_key *key, struct task_struct *ta
 	else if (!keys)
 		slot.state = OPEN_SLOT_UNLISTED;
 	if (keys) {
-		note_stack(keys, task, key->sp);
-		list_key(keys, key->sp); /* first, since it may free the room for the slot */
+		slot.stack_end = note_stack(keys, task, key->sp);
+		/* First, since it may free the room for the slot. */
+		place = list_key(keys, key->sp, slot.stack_end);
+		if (place == NO_PLACE) {
+			COUNT(count->too_deep);
+			return 0;
+		}
+		slot.state = place < MAX_THREAD_KEYS ? 0 : OPEN_SLOT_EXTRA;
 	}
 	if (slot_make(key, &slot)) {
 		COUNT(count->map_full);
-		if (keys && keys->count && keys->count < MAX_THREAD_KEYS)
-			keys->count--;
+		if (keys && place + 1 == keys->count)
+			unlist_last(keys);
 		return 0;
 	}
 	COUNT(count->opened);
@@ -135,6 +142,7 @@ static __noinline void take_over_slot(struct open_slot *slot, struct open_key *k
 		bpf_loop(MAX_CHAIN, tell_ended_frame, &left, 0);
 	end_frames(key, slot, now);
 	slot->state = OPEN_SLOT_UNLISTED;
+	slot->stack_end = 0;
 	slot->tgid = task->tgid;
 	slot->namespace_tid = namespace_tid(task);
 }
@@ -144,15 +152,17 @@ static __noinline void renew_slot(struct open_slot *slot, struct open_key *key, 
 				  u64 now)
 {
 	struct thread_keys *keys;
+	u32 place;
 
 	if (is_of_earlier_thread(slot, task))
 		take_over_slot(slot, key, task, now); /* before this thread is announced */
 	keys = keys_of_thread(task, now);
 	if (!keys)
 		return;
-	slot->state = 0;
-	note_stack(keys, task, key->sp);
-	list_key(keys, key->sp);
+	slot->stack_end = note_stack(keys, task, key->sp);
+	place = list_key(keys, key->sp, slot->stack_end);
+	if (place != NO_PLACE)
+		slot->state = place < MAX_THREAD_KEYS ? 0 : OPEN_SLOT_EXTRA;
 }
 
 /* One more frame in a slot of which `length` frames are open. */

@@ -8,31 +8,27 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+#define STACKS_AT_ONCE 2 /* one may lie inside another: a signal stack */
+#define HEAP_LEVELS    15
+
+_Static_assert(MAX_THREAD_KEYS + THREAD_BLOCKS * KEY_BLOCK < 1 << HEAP_LEVELS, "all keys of a thread");
+
+/* The latest hit on each stack, so far. */
+struct stack_hits {
+	struct {
+		u64 stack_end;
+		u64 ns;
+	} of[STACKS_AT_ONCE];
+	u64 next; /* to be given up for another stack */
+};
+
 struct thread_end {
 	struct thread_keys *keys;
 	u64 now;
-	u64 sp;		  /* of the slot that is being judged */
-	u64 stack_end;	  /* of the stack that it lies on, as far as is known */
-	u64 latest_above; /* time of the latest hit at a stack pointer above it, on that stack */
+	u64 stack_end; /* of the key before this one */
+	u64 left;      /* keys that are not judged yet */
+	struct stack_hits hits;
 };
-
-static __always_inline struct open_slot *slot_of(struct thread_keys *keys, u32 place, struct open_key *key)
-{
-	key->sp = keys->sp[place % MAX_THREAD_KEYS];
-	key->tid = keys->tid;
-	key->of_process = 0;
-	return slot_find(key);
-}
-
-static long note_hit_above(u32 place, struct thread_end *end)
-{
-	struct open_key key;
-	struct open_slot *slot = slot_of(end->keys, place, &key);
-
-	if (slot && key.sp > end->sp && key.sp <= end->stack_end && slot->last_ns > end->latest_above)
-		end->latest_above = slot->last_ns;
-	return 0;
-}
 
 /*
  * Innermost first: a frame after whose begin a function further out on its stack was entered or returned is
@@ -67,54 +63,143 @@ SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 l
 	return 0;
 }
 
-static long end_slot(u32 place, struct thread_end *end)
-{
-	struct open_key key;
-	struct open_slot *slot = slot_of(end->keys, place, &key);
-	struct stack_range *stack;
+/* ---- the outermost first: the list as a heap ---------------------------------------------------------- */
 
-	if (!slot || !slot->chain_length)
-		return 0;
-	if (slot->tail_ns)
-		end_left_frames(&key, slot, end->now);
-	if (!slot->chain_length)
-		return 0;
-	stack = stack_of(end->keys, key.sp);
-	end->sp = key.sp;
-	end->stack_end = stack ? stack->end : ~0ull;
-	end->latest_above = 0;
-	bpf_loop(end->keys->count, note_hit_above, end, 0);
-	end_thread_frames(&key, slot, end->latest_above, end->now);
+struct sift {
+	struct thread_keys *keys;
+	u64 sp;
+	u32 place;
+	u32 count;
+};
+
+/* bpf_loop: one level further down, unless the key is at its place. */
+static long sift_level(u32 level, struct sift *sift)
+{
+	u32 child = 2 * sift->place + 1;
+	u64 highest, other;
+
+	if (child >= sift->count)
+		return 1;
+	highest = listed_sp(sift->keys, child);
+	other = child + 1 < sift->count ? listed_sp(sift->keys, child + 1) : 0;
+	if (other > highest) {
+		highest = other;
+		child++;
+	}
+	if (highest <= sift->sp)
+		return 1;
+	list_sp(sift->keys, sift->place, highest);
+	sift->place = child;
 	return 0;
 }
 
-/* After all are judged, since each slot is evidence on the others. */
-static long drop_ended_slot(u32 place, struct thread_end *end)
+/* Puts a key where the one at `place` was, of the heap's `count`. */
+static __noinline int sift_down(struct thread_keys *keys, u32 place, u32 count, u64 sp)
 {
-	struct open_key key;
-	struct open_slot *slot = slot_of(end->keys, place, &key);
+	struct sift sift = {keys, sp, place, count};
+
+	bpf_loop(HEAP_LEVELS, sift_level, &sift, 0);
+	return list_sp(keys, sift.place, sp);
+}
+
+static long make_heap(u32 step, struct thread_end *end)
+{
+	u32 place = end->left / 2 - 1 - step;
+
+	sift_down(end->keys, place, end->left, listed_sp(end->keys, place));
+	return 0;
+}
+
+static __noinline u64 take_highest(struct thread_end *end)
+{
+	u64 highest = listed_sp(end->keys, 0);
+
+	end->left--;
+	sift_down(end->keys, 0, end->left, listed_sp(end->keys, end->left));
+	return highest;
+}
+
+/* ---- the end of a thread ------------------------------------------------------------------------------ */
+
+/* The latest hit on a stack but for this one, of which it is told. */
+SHARED u64 exchange_latest(struct stack_hits *hits, u64 stack_end, u64 ns)
+{
+	u64 latest = 0;
+	u32 place;
+
+	if (!hits)
+		return 0;
+	for (u32 i = 0; i < STACKS_AT_ONCE; i++) {
+		if (hits->of[i].stack_end != stack_end)
+			continue;
+		latest = hits->of[i].ns;
+		if (ns > latest)
+			hits->of[i].ns = ns;
+		return latest;
+	}
+	place = hits->next++ % STACKS_AT_ONCE;
+	hits->of[place].stack_end = stack_end;
+	hits->of[place].ns = ns;
+	return 0;
+}
+
+/* What is not known to be on another stack counts as on that of the key above it. */
+static __always_inline u64 stack_end_of(struct thread_end *end, const struct open_slot *slot, u64 sp)
+{
+	u64 known = slot->stack_end ? slot->stack_end : known_stack_end(end->keys, sp);
+
+	return known ? known : end->stack_end;
+}
+
+/* The key that is the outermost of those left: ends what is open there, and drops it, or leaves it marked. */
+static long end_outermost(u32 step, struct thread_end *end)
+{
+	struct open_key key = {.sp = take_highest(end), .tid = end->keys->tid};
+	struct open_slot *slot = slot_find(&key);
+	u64 latest_above;
 
 	if (!slot)
 		return 0;
+	end->stack_end = stack_end_of(end, slot, key.sp);
+	latest_above = exchange_latest(&end->hits, end->stack_end, slot->last_ns);
+	if (slot->tail_ns)
+		end_left_frames(&key, slot, end->now);
+	if (slot->chain_length)
+		end_thread_frames(&key, slot, latest_above, end->now);
 	if (slot->chain_length) {
 		slot->state |= OPEN_SLOT_ENDED;
 		slot->last_ns = end->now;
-		return 0;
+	} else {
+		slot_drop(&key);
 	}
-	slot_drop(&key);
 	return 0;
 }
 
-static long drop_slot(u32 place, struct thread_end *end)
+static long unlist(u32 step, struct thread_end *end)
 {
-	struct open_key key;
-	struct open_slot *slot = slot_of(end->keys, place, &key);
-
-	if (!slot)
-		return 0;
-	end_frames(&key, slot, end->now);
-	slot_drop(&key);
+	unlist_last(end->keys);
 	return 0;
+}
+
+static __always_inline void end_keys(struct thread_keys *keys, u64 now)
+{
+	struct thread_end end = {.keys = keys, .now = now, .left = keys->count};
+
+	bpf_loop(keys->count / 2, make_heap, &end, 0);
+	bpf_loop(keys->count, end_outermost, &end, 0);
+	bpf_loop(keys->count, unlist, &end, 0);
+}
+
+static long drop_key(u32 step, struct thread_end *end)
+{
+	struct open_key key = last_key(end->keys);
+	struct open_slot *slot = slot_find(&key);
+
+	if (slot) {
+		end_frames(&key, slot, end->now);
+		slot_drop(&key);
+	}
+	return unlist(step, end);
 }
 
 static __always_inline bool is_target(u32 tgid)
@@ -137,17 +222,15 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exit, struct task_struct *task)
 {
 	struct thread_keys *keys = bpf_task_storage_get(&thread_keys, task, NULL, 0);
-	struct thread_end end = {.keys = keys, .now = bpf_ktime_get_ns()};
+	u64 now = bpf_ktime_get_ns();
 	u32 tgid = task->tgid;
 
 	if (is_process_end(task) && is_heir(tgid))
 		bpf_map_delete_elem(&heirs, &tgid);
 	if (!keys)
 		return 0;
-	bpf_loop(keys->count, end_slot, &end, 0);
-	bpf_loop(keys->count, drop_ended_slot, &end, 0);
-	keys->count = 0;
-	emit_thread(keys, task, task->comm, EVENT_EXIT, end.now);
+	end_keys(keys, now);
+	emit_thread(keys, task, task->comm, EVENT_EXIT, now);
 	return 0;
 }
 
@@ -156,10 +239,10 @@ static __noinline void renew_keys(struct thread_keys *keys, struct task_struct *
 {
 	struct thread_end end = {.keys = keys, .now = now};
 
-	bpf_loop(keys->count, drop_slot, &end, 0);
-	keys->count = 0;
+	bpf_loop(keys->count, drop_key, &end, 0);
 	keys->oldest = 0;
 	keys->announced = 0;
+	keys->stack_count = 0;
 	__builtin_memset(keys->stacks, 0, sizeof(keys->stacks));
 	identify_thread(keys, task);
 }

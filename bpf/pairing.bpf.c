@@ -84,7 +84,7 @@ int scope_entry(struct pt_regs *ctx)
 	slot = slot_find(&key);
 	now = bpf_ktime_get_ns();
 	if (slot) {
-		if (slot->state)
+		if (slot->state & OPEN_SLOT_STRANGE)
 			renew_slot(slot, &key, task, now);
 		repeats = note_hit(slot, now);
 		if (slot->chain_length && !entered_by_jump(ctx, task))

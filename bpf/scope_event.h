@@ -8,13 +8,16 @@
 #ifndef SCOPETRACE_SCOPE_EVENT_H
 #define SCOPETRACE_SCOPE_EVENT_H
 
-#define SCOPETRACE_BPF_VERSION 4 /* of this header; kept in the settings map, checked by a second loader */
+#define SCOPETRACE_BPF_VERSION 5 /* of this header; kept in the settings map, checked by a second loader */
 
 #define MAX_FUNCTIONS	 8192  /* functions of one capture; index = function id = low half of the cookie */
 #define MAX_OPEN_SCOPES	 65536 /* (tid, sp) keys in open_scopes at a time */
 #define NEAR_SCOPES	 16384 /* places of near_scopes, a power of two */
 #define MAX_CHAIN	 8     /* frames that share one stack pointer: tail calls */
 #define MAX_THREAD_KEYS	 256   /* keys one thread may hold before it reuses its oldest closed one */
+#define KEY_BLOCK	 256   /* more keys, for calls that are open: so many at a time */
+#define KEY_BLOCKS	 128   /* of all threads: half of what open_scopes has room for */
+#define THREAD_BLOCKS	 64    /* of one thread */
 #define MAX_RETURN_DEPTH 64    /* the kernel's own limit of pending uretprobes (MAX_URETPROBE_DEPTH) */
 #define EXIT_SITES	 65536 /* instructions by which functions with `instruction` returns are left */
 #define MAX_EXIT_SITES	 (1 << 20) /* that the map can be made for */
@@ -260,6 +263,9 @@ enum open_slot_state {
 	OPEN_SLOT_UNLISTED = 1, /* not among its thread's keys: there was no room for a list just then */
 	OPEN_SLOT_ENDED = 2,	/* its thread ended at last_ns, and the ring had no room to say so; the next
 				      thread of this tid takes the slot over */
+	OPEN_SLOT_STRANGE = 3,	/* one of these */
+	OPEN_SLOT_EXTRA =
+		4, /* it goes when its calls have ended: its thread holds more than MAX_THREAD_KEYS */
 };
 
 struct open_slot {
@@ -275,14 +281,16 @@ struct open_slot {
 	 * and that of the frames below it, unless a hooked function that it went to returns for them all. */
 	__u64 tail_ns;
 	__u64 tail_target; /* address jumped to; or a function's id + 1 */
+	/* End of the stack that the key lies on, a mapping or a signal stack: keys of one thread with the
+	 * same are on one stack. 0: it is not known, or stacks migrate. */
+	__u64 stack_end;
 };
-_Static_assert(sizeof(struct open_slot) == 24 + 16 * MAX_CHAIN + 16, "map value");
+_Static_assert(sizeof(struct open_slot) == 24 + 16 * MAX_CHAIN + 24, "map value");
 
 /* Map `near_scopes`. Three cache lines; what most hits touch is in the first. */
 struct near_slot {
 	struct open_key key;
 	struct open_slot slot;
-	__u64 reserved;
 };
 _Static_assert(sizeof(struct near_slot) == 192, "map value");
 

@@ -158,6 +158,8 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
 	struct bpf_run_ctx *bpf_ctx;
+	unsigned long sas_ss_sp;
+	unsigned long sas_ss_size;
 };
 
 struct linux_binprm;

@@ -24,9 +24,10 @@ struct slots {
 
 /* ---- both maps ---------------------------------------------------------------------------------------- */
 
+/* One without a call tells still what became of others. */
 static int add_slot(struct slots *slots, const struct open_key *key, const struct open_slot *slot)
 {
-	if (!slot->chain_length || slot->tail_ns || slot->state & OPEN_SLOT_ENDED)
+	if (slot->state & OPEN_SLOT_ENDED)
 		return 0;
 	if (vec_grow(&slots->items, &slots->capacity, slots->count))
 		return -ENOMEM;
@@ -86,6 +87,16 @@ static int by_thread_and_depth(const void *left, const void *right)
 	return (a->key.sp < b->key.sp) - (a->key.sp > b->key.sp);
 }
 
+/* Threads one by one, in each its stacks, and on each stack the outermost first. */
+static int by_stack_and_depth(const void *left, const void *right)
+{
+	const struct slot_at *a = left, *b = right;
+
+	if (a->key.tid == b->key.tid && a->slot.stack_end != b->slot.stack_end)
+		return a->slot.stack_end > b->slot.stack_end ? -1 : 1;
+	return by_thread_and_depth(left, right);
+}
+
 /* Where stacks migrate the key is the process's, and what is known is the thread that entered, if that. */
 static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
 {
@@ -97,13 +108,13 @@ static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
 /* ---- their calls -------------------------------------------------------------------------------------- */
 
 /* The frames of one slot, outermost first, but for those that were left without a return: something further
- * out was hit after they began. */
+ * out on their stack was hit after they began. */
 static int add_calls(struct pinned_call **calls, size_t *count, size_t *capacity, const struct slot_at *at,
 		     uint64_t latest_above)
 {
 	uint32_t length = at->slot.chain_length < MAX_CHAIN ? at->slot.chain_length : MAX_CHAIN;
 
-	for (uint32_t i = 0; i < length; i++) {
+	for (uint32_t i = 0; i < length && !at->slot.tail_ns; i++) {
 		const struct open_frame *frame = &at->slot.frames[i];
 
 		if (frame->start_ns < latest_above)
@@ -121,6 +132,26 @@ static int add_calls(struct pinned_call **calls, size_t *count, size_t *capacity
 	return 0;
 }
 
+/* Each key once, and a key whose stack the kernel could not tell on that of a key below it, if it lies before
+ * its end. */
+static void settle_keys(struct slots *slots)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < slots->count; i++)
+		if (!kept || by_thread_and_depth(&slots->items[kept - 1], &slots->items[i]))
+			slots->items[kept++] = slots->items[i];
+	slots->count = kept;
+	for (size_t i = kept; i-- > 1;) {
+		const struct slot_at *inner = &slots->items[i];
+		struct slot_at *at = &slots->items[i - 1];
+
+		if (!at->slot.stack_end && at->key.tid == inner->key.tid &&
+		    at->key.sp <= inner->slot.stack_end)
+			at->slot.stack_end = inner->slot.stack_end;
+	}
+}
+
 static int list_calls(const struct slots *slots, struct pinned_call **calls, size_t *count)
 {
 	uint64_t latest = 0;
@@ -130,9 +161,8 @@ static int list_calls(const struct slots *slots, struct pinned_call **calls, siz
 	for (size_t i = 0; i < slots->count && !err; i++) {
 		const struct slot_at *at = &slots->items[i];
 
-		if (i && !by_thread_and_depth(&slots->items[i - 1], at))
-			continue; /* it moved from one map to the other meanwhile */
-		if (i && slots->items[i - 1].key.tid != at->key.tid)
+		if (i && (slots->items[i - 1].key.tid != at->key.tid ||
+			  slots->items[i - 1].slot.stack_end != at->slot.stack_end))
 			latest = 0;
 		err = add_calls(calls, count, &capacity, at, at->key.of_process ? 0 : latest);
 		if (at->slot.last_ns > latest)
@@ -153,6 +183,9 @@ int pinned_open_calls(const struct pinned *pinned, struct pinned_call **calls, s
 	if (!err) {
 		if (slots.count)
 			qsort(slots.items, slots.count, sizeof(*slots.items), by_thread_and_depth);
+		settle_keys(&slots);
+		if (slots.count)
+			qsort(slots.items, slots.count, sizeof(*slots.items), by_stack_and_depth);
 		err = list_calls(&slots, calls, count);
 	}
 	free(slots.items);

@@ -362,7 +362,6 @@ static int collect_hashed(const struct bpf_source *source, struct open_entries *
 	return err;
 }
 
-/* Threads one by one, and in each the innermost first. */
 static int by_key(const void *left, const void *right)
 {
 	const struct open_key *a = &((const struct open_entry *)left)->key;
@@ -373,6 +372,21 @@ static int by_key(const void *left, const void *right)
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
 	return (a->sp > b->sp) - (a->sp < b->sp);
+}
+
+/* Threads one by one, in each its stacks, and on each stack the innermost first. */
+static int by_stack_and_depth(const void *left, const void *right)
+{
+	const struct open_entry *a = left, *b = right;
+
+	if (a->key.tid == b->key.tid && a->slot.stack_end != b->slot.stack_end)
+		return a->slot.stack_end < b->slot.stack_end ? -1 : 1;
+	return by_key(left, right);
+}
+
+static bool is_of_same_thread(const struct open_entry *a, const struct open_entry *b)
+{
+	return a->key.tid == b->key.tid && a->key.of_process == b->key.of_process;
 }
 
 /* Each key once: one that moved from one map to the other meanwhile, or was made anew, may be there twice. */
@@ -403,7 +417,7 @@ static int collect_open(const struct bpf_source *source, struct open_entries *op
 
 /*
  * What became of a frame that no return has ended by now. `latest_above`: the latest hit of the thread
- * further out, after which what began before it can no longer be running.
+ * further out on its stack, after which what began before it can no longer be running.
  */
 static uint16_t judge_open_frame(const struct open_slot *slot, const struct open_frame *frame, bool was_left,
 				 uint64_t latest_above, struct function_accounting *account, uint64_t *end_ns)
@@ -468,14 +482,28 @@ static int put_open_slot(const struct bpf_source *source, struct function_accoun
 	return err;
 }
 
-/* Time of the latest hit in the entries that lie further out than `index` in the same thread. */
+/* A key whose stack the kernel could not tell is on that of a key below it, if it lies before its end. */
+static void find_stacks(struct open_entries *open)
+{
+	for (size_t i = 1; i < open->count; i++) {
+		const struct open_entry *inner = &open->items[i - 1];
+		struct open_entry *entry = &open->items[i];
+
+		if (!entry->slot.stack_end && is_of_same_thread(inner, entry) &&
+		    entry->key.sp <= inner->slot.stack_end)
+			entry->slot.stack_end = inner->slot.stack_end;
+	}
+}
+
+/* Time of the latest hit in the entries that lie further out than `index` on the same stack. */
 static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
 {
 	for (size_t i = open->count; i-- > 0;) {
-		const struct open_entry *outer = &open->items[i + 1];
+		const struct open_entry *entry = &open->items[i], *outer = entry + 1;
 
 		latest[i] = 0;
-		if (i + 1 == open->count || outer->key.tid != open->items[i].key.tid)
+		if (i + 1 == open->count || !is_of_same_thread(entry, outer) ||
+		    outer->slot.stack_end != entry->slot.stack_end)
 			continue;
 		/* Stacks that migrate are many in one process: another one says nothing on this one. */
 		if (outer->key.of_process)
@@ -494,6 +522,9 @@ static int put_entries(const struct bpf_source *source, struct function_accounti
 	uint64_t *latest = calloc(open->count + 1, sizeof(*latest));
 	int err = latest ? 0 : -ENOMEM;
 
+	find_stacks(open);
+	if (open->count)
+		qsort(open->items, open->count, sizeof(*open->items), by_stack_and_depth);
 	if (!err)
 		latest_hits_above(open, latest);
 	for (size_t i = 0; !err && i < open->count; i++)

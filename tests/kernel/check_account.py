@@ -3,11 +3,12 @@
 """Holds a capture against what the traced program says that it did.
 
     check_account.py --json FILE --csv FILE --truth FILE [--no-truth] [--instants] [--tail NAME]... [--moving NAME]...
-                     [--depth NAME=D[,D...]]... [--longest FILE] FUNCTION...
+                     [--depth NAME=D[,D...]]... [--longest FILE] [--beyond NAME=N]... FUNCTION...
 
 The truth is the program's last line `truth NAME=ENTRIES/RETURNS ...`, or the same as JSON. For each FUNCTION the accounts must add up, every
 entry must be a call of the program, every return a completed scope, and every call that did not return a scope with the
-flag `unwound` or `unfinished`. Functions named by --tail end in a jump to code that is not traced: that they completed at
+flag `unwound` or `unfinished`: with NAME=ENTRIES/RETURNS/OPEN the latter for OPEN of them, which were running or suspended at
+the end, and the former for the others. Of functions named by --beyond N calls are too deep to be followed. Functions named by --tail end in a jump to code that is not traced: that they completed at
 the jump is right, whatever became of that code. Of functions named by --moving (on Go's stacks, which are copied elsewhere)
 calls may be missing or without an end, and entries may be hit again. No scope may outlast the number after `longest` in
 FILE. With --no-truth the program could not tell, or it cannot be told: the accounts are judged against the file alone. With
@@ -35,8 +36,9 @@ def read_truth(path):
         sys.exit("the program told no truth")
     if lines[-1].startswith("truth {"):
         told = json.loads(lines[-1].removeprefix("truth "))
-        return {name: (f["entries"], f["returns"]) for name, f in told.items() if isinstance(f, dict)}
-    return {name: (int(entries), int(returns)) for name, entries, returns in re.findall(r" (\w+)=(\d+)/(\d+)", lines[-1])}
+        return {name: (f["entries"], f["returns"], None) for name, f in told.items() if isinstance(f, dict)}
+    return {name: (int(entries), int(returns), int(still_open) if still_open else None)
+            for name, entries, returns, still_open in re.findall(r" (\w+)=(\d+)/(\d+)(?:/(\d+))?", lines[-1])}
 
 
 def identity_problems(terms, where):
@@ -46,8 +48,11 @@ def identity_problems(terms, where):
             yield f"{where}: {left} is {terms[left]}, its parts are {total}"
 
 
-def count_problems(seen, name, entries, returns, options):
+def count_problems(seen, name, truth, options):
     """What the probes counted, of one function."""
+    entries, returns, still_open = truth
+    beyond = dict(pair.split("=") for pair in options.beyond)
+    beyond = int(beyond.get(name, 0))
     calls = seen["entries"] - seen["not_a_call"]
     left = seen["unwound"] + seen["unfinished"]
     if name in options.moving:
@@ -60,12 +65,15 @@ def count_problems(seen, name, entries, returns, options):
         yield f"{name}: {calls} entries, truly {entries}"
     if seen["returns"] - seen["not_a_return"] != returns:
         yield f"{name}: {seen['returns']} returns, {seen['not_a_return']} of them no returns; truly {returns}"
-    if seen["completed"] != returns:
-        yield f"{name}: {seen['completed']} completed, truly {returns}"
+    if seen["completed"] != returns - beyond:
+        yield f"{name}: {seen['completed']} completed, truly {returns}, {beyond} of them too deep"
+    if still_open is not None and (seen["unfinished"], seen["unwound"]) != (still_open, entries - returns - still_open):
+        yield (f"{name}: {seen['unfinished']} unfinished and {seen['unwound']} unwound, truly {still_open} were open at the end"
+               f" and {entries - returns - still_open} left")
     if left != entries - returns:
         yield f"{name}: {seen['unwound']} unwound and {seen['unfinished']} unfinished, truly {entries - returns}"
-    for term in LOSSES:
-        if seen.get(term, 0):
+    for term in LOSSES + ("too_deep",):
+        if seen.get(term, 0) != (beyond if term in ("too_deep", "orphans") else 0):
             yield f"{name}: {term} is {seen[term]}"
 
 
@@ -123,14 +131,15 @@ def problems(options, report, scopes, truth):
             continue
         yield from identity_problems(seen[name], name)
         if options.no_truth:
-            truth[name] = (seen[name]["opened"], seen[name]["completed"])
-        entries, returns = truth[name]
+            truth[name] = (seen[name]["opened"], seen[name]["completed"], None)
+        entries = truth[name][0]
         if options.instants:
             yield from instant_problems(seen[name], scopes[name], name, entries)
             continue
-        yield from count_problems(seen[name], name, entries, returns, options)
+        yield from count_problems(seen[name], name, truth[name], options)
         if name in options.moving:
             entries = len(scopes[name])
+        entries -= seen[name]["too_deep"]
         yield from scope_problems(scopes[name], seen[name], name, entries, depths.get(name), longest)
 
 
@@ -145,6 +154,7 @@ def main():
     parser.add_argument("--longest", help="file with a line `longest NANOSECONDS`")
     parser.add_argument("--moving", action="append", default=[], help="runs on stacks that move")
     parser.add_argument("--depth", action="append", default=[], help="NAME=D[,D...]: its scopes may lie at these depths only")
+    parser.add_argument("--beyond", action="append", default=[], help="NAME=N: so many of its calls are too deep")
     parser.add_argument("functions", nargs="+")
     options = parser.parse_args()
     with open(options.json) as file:

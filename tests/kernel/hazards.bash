@@ -73,6 +73,26 @@ attached() {
 	rm -f "$T/$name".* "$T/record-$name".* # `fail` shows logs: of the failing one only
 }
 
+# stopped NAME PROGRAM...: the recorder is stopped when the program has told its truth and waits.
+stopped() {
+	local name=$1
+	shift
+	start "$name" out "$@"
+	wait_line "$name" '^pid [0-9]+$'
+	start "record-$name" err "$SCOPETRACE" record -p "${line#pid }" "${hooks[@]}" "${record_options[@]}" -o "$T/hazard.scope"
+	wait_line "record-$name" 'armed [0-9]'
+	send "$name" go
+	wait_line "$name" '^truth '
+	kill -INT "${pid[record-$name]}"
+	finish "record-$name"
+	[ "$status" = 0 ] || wrong "$name" "record: exit status $status: $(tail -n 2 "$T/record-$name.log")"
+	send "$name" end
+	finish "$name"
+	grep -v '^pid ' "$T/$name.log" >"$T/truth"
+	compare "$name" "$status" "$T/record-$name.log"
+	rm -f "$T/$name".* "$T/record-$name".*
+}
+
 launched() {
 	local name=$1
 	shift
@@ -103,6 +123,7 @@ hazard() {
 	say "$what"
 	expect_status "$wanted" "$what, untraced"
 	[[ $ways != *attached* ]] || attached "$number-attached-${what// /-}" "$program" --wait-go "$@"
+	[[ $ways != *stopped* ]] || stopped "$number-stopped-${what// /-}" "$program" --wait-go "$@"
 	[[ $ways != *launched* ]] || launched "$number-launched-${what// /-}" "$program" "$@"
 	record_options=() judged=() prefix='' wanted=0 ways='attached launched'
 }

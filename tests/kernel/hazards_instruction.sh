@@ -21,6 +21,17 @@ if [ "$(uname -m)" = x86_64 ]; then
 	hazard "spin guarded_spin" loopentry
 fi
 
+say "== deeper still: more open calls than a thread keeps for good; what they took is given back"
+for how in "300 1" "1000 1" "2000 20" "1000 1 exit" "2000 20 threads"; do
+	# shellcheck disable=SC2086 # its arguments
+	hazard "descend step" deep $how
+done
+record_options=(--returns=instruction) judged=(--beyond rec=3360) ways=launched
+hazard rec recurse 20000
+# What was left gives way where there is no more room.
+record_options=(--returns=instruction) ways=launched
+hazard "outer visit leaf" abandon 20000
+
 say "== calls that a jump has left, and what is called then with the same stack pointer"
 # A call and a turn of a loop look the same, but for the jump that leads to the turn.
 hazard "looping bouncing" turnleft

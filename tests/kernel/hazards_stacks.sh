@@ -16,6 +16,18 @@ hazard "outer work" frameswitch
 for place in above below; do
 	hazard "outer on_signal inner" altstack $place
 done
+for stacks in apart pool; do
+	hazard "outer work all" manyfibers 300 $stacks
+done
+hazard "holder suspended after" fiberleft
+say "== stacks that are switched, when the capture is stopped"
+ways=stopped
+hazard "holder suspended after" fiberleft 10 hold
+for place in above below; do
+	ways=stopped
+	hazard "outer on_signal inner" altstack $place 10 hold
+done
+say "== stacks that move between threads"
 record_options=(--stacks=migrate)
 hazard "outer work step" steal
 migrated=$(grep -c 'migrated' "$T/hazard.csv")

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	if (depths < 1 || depths > MOST_DEPTHS)
 		return 2;
 	outer();
-	printf("truth outer=%d/%d visit=%d/%d leaf=%d/0\n", outer_entries, outer_returns, visit_entries,
+	printf("truth outer=%d/%d visit=%d/%d leaf=%d/0/0\n", outer_entries, outer_returns, visit_entries,
 	       visit_returns, leaf_entries);
 	return 0;
 }

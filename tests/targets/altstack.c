@@ -4,7 +4,9 @@
  * raises a signal; its handler on_signal() calls inner(). The handler's stack lies above the thread's
  * stack, in a frame of main, or below it.
  *
- *	altstack [--wait-go] [above|below] [CALLS]	above, 1000 calls by default
+ *	altstack [--wait-go] [above|below] [CALLS [hold]]	above, 1000 calls by default
+ *
+ * hold: the last call of outer() tells all before it returns, and waits for a line.
  */
 #include <signal.h>
 
@@ -18,6 +20,16 @@ enum { STACK_SIZE = 64 << 10 };
 
 static struct account outer_calls, on_signal_calls, inner_calls;
 static char below[STACK_SIZE];
+static int holds, is_last;
+
+static void tell(long open)
+{
+	printf("truth");
+	TELL_OPEN(outer, open);
+	TELL_OPEN(on_signal, 0l);
+	TELL_OPEN(inner, 0l);
+	printf("\n");
+}
 
 OUT_OF_LINE void inner(void)
 {
@@ -39,13 +51,19 @@ OUT_OF_LINE void outer(void)
 	inner();
 	raise(SIGUSR1);
 	inner();
+	if (holds && is_last) {
+		tell(1);
+		hold();
+	}
 	leave(&outer_calls);
 }
 
 static OUT_OF_LINE void run(int calls)
 {
-	for (int i = 0; i < calls; i++)
+	for (int i = 0; i < calls; i++) {
+		is_last = i == calls - 1;
 		outer();
+	}
 	NOT_LAST();
 }
 
@@ -59,11 +77,9 @@ int main(int argc, char **argv)
 	stack.ss_sp = argc > 1 && !strcmp(argv[1], "below") ? below : above;
 	if (sigaltstack(&stack, NULL) || sigaction(SIGUSR1, &action, NULL))
 		return 2;
+	holds = argc > 3;
 	run(argc > 2 ? atoi(argv[2]) : 1000);
-	printf("truth");
-	TELL(outer);
-	TELL(on_signal);
-	TELL(inner);
-	printf("\n");
+	if (!holds)
+		tell(0);
 	return 0;
 }

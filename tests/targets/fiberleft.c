@@ -3,7 +3,9 @@
  * A fiber is suspended inside its calls holder() and suspended() when its thread ends. Between the two the
  * thread calls after() on its own stack, which lies above that of the fiber: that says nothing of the fiber.
  *
- *	fiberleft [--wait-go] [CALLS]		of after(), 10 by default
+ *	fiberleft [--wait-go] [CALLS [hold]]		of after(), 10 by default
+ *
+ * hold: when all is told, it waits for a line.
  */
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -44,9 +46,11 @@ int main(int argc, char **argv)
 	char *stack =
 		mmap(NULL, STACK + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int calls;
+	volatile int holds;
 
 	argc = wait_for_go(argc, argv);
 	calls = argc > 1 ? atoi(argv[1]) : 10;
+	holds = argc > 2;
 	if (stack == MAP_FAILED || mprotect(stack + GUARD, STACK, PROT_READ | PROT_WRITE))
 		return 2;
 	getcontext(&fiber);
@@ -57,9 +61,11 @@ int main(int argc, char **argv)
 	for (int i = 0; i < calls; i++)
 		after();
 	printf("truth");
-	TELL(holder);
-	TELL(suspended);
-	TELL(after);
+	TELL_OPEN(holder, 1l);
+	TELL_OPEN(suspended, 1l);
+	TELL_OPEN(after, 0l);
 	printf("\n");
+	if (holds)
+		hold();
 	return (char *)&calls < stack; /* this stack is the upper one */
 }
