@@ -296,6 +296,24 @@ send program-bound quit
 finish program-bound
 expect_balanced "$T/bound.scope" "at the bound"
 
+say "== no memory any more"
+begin short 0
+start record-short err "$SCOPETRACE" record -p "$target" -f work --flight 1h -o "$T/short.scope"
+wait_line record-short "armed 1 of 1 functions in pid $target"
+let_run short 100
+# 4 MB from here on.
+prlimit --pid "${pid[record-short]}" --as=$(($(awk '/^VmSize/ { print $2 }' "/proc/${pid[record-short]}/status") * 1024 + (4 << 20)))
+finish record-short
+expect_status 1 "without memory"
+expect_text "$T/record-short.log" 'error: no memory for the flight recorder' "without memory"
+# What there was is what one wants to see now; it does not look like all.
+run "$SCOPETRACE" report "$T/short.scope"
+expect_status 1 "without memory: report"
+expect_text "$T/run.out" '^work +hooked +[0-9]{3,} .*' "without memory"
+expect_text "$T/run.out" 'NOT BALANCED: the file was cut short' "without memory"
+send program-short quit
+finish program-short
+
 say "== options"
 refused() { # PATTERN OPTION...
 	local pattern=$1
