@@ -2,6 +2,7 @@
 #include "timeline/capture_cache.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,17 +30,20 @@ void capture_cache_init(struct capture_cache *cache, uint64_t base)
 		.window = CAPTURE_CACHE_WINDOW, .looked = base, .started = base, .dropped = base};
 }
 
+static bool count(int fd, uint64_t offset, uint64_t length, struct cache_counts *counts)
+{
+	struct cache_range range = {offset, length};
+
+	return !syscall(SYS_cachestat, fd, &range, counts, 0);
+}
+
 /* Is the oldest window on the disk? */
 static bool is_clean(struct capture_cache *cache, int fd)
 {
-	struct cache_range range = {cache->dropped, cache->window};
-	struct cache_counts counts = {0};
+	struct cache_counts counts;
 
-	if (syscall(SYS_cachestat, fd, &range, &counts, 0)) {
-		cache->is_off = true;
-		return false;
-	}
-	return !counts.dirty && !counts.in_writeback;
+	cache->is_off = !count(fd, cache->dropped, cache->window, &counts);
+	return !cache->is_off && !counts.dirty && !counts.in_writeback;
 }
 
 /* As long as what was begun is not done, no more is: a full queue would make us wait. */
@@ -65,4 +69,24 @@ void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end)
 		sync_file_range(fd, (off_t)cache->started, (off_t)cache->window, SYNC_FILE_RANGE_WRITE);
 		cache->started += cache->window;
 	}
+}
+
+void capture_cache_window_init(struct capture_cache_window *window, int fd)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct cache_counts counts;
+	struct stat status;
+
+	*window = (struct capture_cache_window){.is_off = true, .length = CAPTURE_CACHE_WINDOW};
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)CAPTURE_CACHE_LONG &&
+	    count(fd, 0, (uint64_t)status.st_size, &counts))
+		window->is_off = counts.cached * page > (uint64_t)status.st_size / 2;
+}
+
+void capture_cache_read(struct capture_cache_window *window, int fd, uint64_t offset)
+{
+	if (window->is_off || (offset >= window->first && offset - window->first < window->length))
+		return;
+	posix_fadvise(fd, (off_t)window->first, (off_t)window->length, POSIX_FADV_DONTNEED);
+	window->first = offset - offset % window->length;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a growing capture leaves in the kernel's page cache. Purpose: a long one must not push out what the
- * traced programs have there, and pages used again cost less than new ones. Owner: one capture writer.
- * Invariant: nothing waits for the disk; where that is slower than the writer, the kernel keeps what it must.
+ * What long captures leave in the kernel's page cache. Purpose: they must not push out what the traced
+ * programs have there, and pages used again cost less than new ones. Owner: one capture writer, or one
+ * reader. Invariants: no writer waits for the disk; where that is slower, the kernel keeps what it must. A
+ * file that was in memory before it was read stays there.
  */
 #ifndef SCOPETRACE_TIMELINE_CAPTURE_CACHE_H
 #define SCOPETRACE_TIMELINE_CAPTURE_CACHE_H
@@ -27,5 +28,18 @@ void capture_cache_init(struct capture_cache *cache, uint64_t base);
 
 /* The file goes up to `end` now. */
 void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end);
+
+#define CAPTURE_CACHE_LONG (1ull << 30) /* shorter files may stay as a whole: they are read twice */
+
+/* Where a reader is. */
+struct capture_cache_window {
+	bool is_off; /* most of the file was in memory when the reader came, or it is short */
+	uint64_t first, length;
+};
+
+void capture_cache_window_init(struct capture_cache_window *window, int fd);
+
+/* What is at `offset` is read next. */
+void capture_cache_read(struct capture_cache_window *window, int fd, uint64_t offset);
 
 #endif

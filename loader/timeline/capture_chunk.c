@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "timeline/capture_cache.h"
 #include "timeline/capture_deflate.h"
 
 #define SECTOR 512 /* what a disk writes whole, at the least */
@@ -26,6 +27,7 @@ struct room {
 
 struct chunk_reader {
 	struct chunk_file *file;
+	struct capture_cache_window window;
 	uint64_t offset; /* of the chunk that comes next */
 	uint64_t rest;	 /* bytes of it that are there, where the file ends inside it */
 	bool moved;	 /* it has not seen the file from the beginning on */
@@ -112,6 +114,7 @@ struct chunk_reader *chunk_reader_create(struct chunk_file *file)
 	if (!reader)
 		return NULL;
 	reader->file = file;
+	capture_cache_window_init(&reader->window, file->fd);
 	reader->offset = file->first_offset;
 	reader->records[CHUNK_HEADER] = 1;
 	return reader;
@@ -166,8 +169,10 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 {
 	const struct chunk_file *file = reader->file;
 	uint32_t padded;
-	ssize_t have = chunk_file_read(file, reader->offset, header, sizeof(*header));
+	ssize_t have;
 
+	capture_cache_read(&reader->window, file->fd, reader->offset);
+	have = chunk_file_read(file, reader->offset, header, sizeof(*header));
 	if (have < 0)
 		return (int)have;
 	if (have && reader->whole)
