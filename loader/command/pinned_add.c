@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "probe/pin.h"
 #include "target/hazard.h"
@@ -16,6 +18,7 @@
 #include "target/symbol.h"
 
 #define KEPT_LINK "kept-" /* its name begins with no process id */
+#define CALLS_NS  200000000ull
 
 struct adding {
 	const struct pinned *pinned;
@@ -357,13 +360,34 @@ static int keep_last_links(const struct pinned *pinned, pid_t pid)
 	return err;
 }
 
+/* Calls that are open complete: most are short. What lasts longer stays unfinished. */
+static void wait_for_calls(const struct pinned *pinned, pid_t pid)
+{
+	uint64_t deadline = io_now_ns() + CALLS_NS;
+	struct pinned_call *calls;
+	size_t count;
+	bool open = true;
+
+	while (open && io_now_ns() < deadline && !pinned_open_calls(pinned, &calls, &count)) {
+		open = false;
+		for (size_t i = 0; i < count; i++)
+			open |= calls[i].tgid == (uint32_t)pid;
+		free(calls);
+		if (open)
+			nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	}
+}
+
 int pinned_take_out(const struct pinned *pinned, pid_t pid)
 {
 	int err = pinned_remove_target(pinned, pid);
 
 	if (err == -ENOENT)
 		log_error("process %d is not in the capture", pid);
+	if (err)
+		return err;
+	err = keep_last_links(pinned, pid);
 	if (!err)
-		err = keep_last_links(pinned, pid);
+		wait_for_calls(pinned, pid);
 	return err ? err : pin_remove_links(pinned->dir, is_of_pid, &pid);
 }

@@ -18,7 +18,8 @@ int pinned_add(const struct pinned *pinned, pid_t pid);
  * hooked anew as far as it still runs the files, and those links are removed. 0 or -errno, said. */
 int pinned_add_again(const struct pinned *pinned, pid_t pid);
 
-/* 0, -ENOENT (said) it was not in it, or -errno (said). */
+/* What it has open gets 200 ms to return. 0, -ENOENT (said) it was not in it, or
+ * -errno (said). */
 int pinned_take_out(const struct pinned *pinned, pid_t pid);
 
 #endif

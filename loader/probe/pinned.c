@@ -243,6 +243,18 @@ int pinned_targets(const struct pinned *pinned, struct pinned_target **targets, 
 	return err;
 }
 
+int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets, size_t *count)
+{
+	struct pairing_settings settings;
+	int err = pinned_targets(pinned, targets, count);
+
+	if (!err)
+		err = pinned_settings(pinned, &settings);
+	for (size_t i = 0; i < *count && !err; i++)
+		(*targets)[i].on |= !(settings.flags & SETTING_TARGETS);
+	return err;
+}
+
 /* What they fork meanwhile stands in the map, too: it is found by the next look. */
 bool pinned_free_heirs(const struct pinned *pinned)
 {

@@ -62,6 +62,8 @@ struct pinned_target {
 
 /* malloc'ed; 0 or -errno, said. */
 int pinned_targets(const struct pinned *pinned, struct pinned_target **targets, size_t *count);
+/* The same; all are on while the settings say not to heed what the map says. */
+int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets, size_t *count);
 
 /* Children of the processes that still bear breakpoints are freed of them. True if there were any. */
 bool pinned_free_heirs(const struct pinned *pinned);

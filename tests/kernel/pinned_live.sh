@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Live control by the very commands that scopetrace-pinned(7) gives, and how soon each is in force: by the time stamps of
-# the calls, none that begins 100 ms after `bpftool map update` has returned is of the old kind. And --near, by its dump.
+# the calls, none that begins 100 ms after `bpftool map update` has returned is of the old kind. And --near, by its dump;
+# and a process that is taken out.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/lib_pinned.sh"
 
 target=$O/targets/calls
 page=$HERE/../../man/scopetrace-pinned.7
-need "$SCOPETRACE" "$target"
+need "$SCOPETRACE" "$target" "$O/targets/flight"
 PATH=$PATH:$(dirname "$B")
 snapshot "$T/before"
 
@@ -28,11 +29,12 @@ end_program() {
 	pid[$1]=
 }
 
-# now NAME: notes the time as the calls have it, to 10 ms, and at once (the machine has not slept since it was started).
+# now NAME: notes the time as the calls have it, to 10 ms, and at once. /proc/uptime counts on while the machine sleeps.
+slept=$(python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns())')
 now() {
 	local up
 	read -r up _ </proc/uptime
-	printf '%s %s\n' "$1" "${up/./}0000000" >>"$T/times"
+	printf '%s %s\n' "$1" $((10#${up/./} * 10000000 - slept)) >>"$T/times"
 }
 
 dir=$FS/live
@@ -127,5 +129,25 @@ CHECK
 run "$SCOPETRACE" detach --pin "$FS/near"
 expect_status 0 "detach"
 end_program near
+
+say "== a call that is open when its process is taken out may still return"
+dir=$FS/out
+start out out "$O/targets/flight" 1000
+wait_line out '^pid ([0-9]+)$'
+traced=${BASH_REMATCH[1]}
+run "$SCOPETRACE" attach --pin "$dir" -p "$traced" -f slow_call --ring-size 1M
+expect_status 0 "attach"
+send out "call 100"
+slow_open() { [ "$(status_of "$dir" '[c["symbol"] for c in d["open"]]')" = "['slow_call']" ]; }
+wait_until "slow_call is open" slow_open
+run "$SCOPETRACE" set --pin "$dir" --remove-pid "$traced"
+expect_status 0 "set --remove-pid"
+run "$SCOPETRACE" detach --pin "$dir" -o "$T/out.scope"
+expect_status 0 "detach"
+end_program out
+run "$SCOPETRACE" report --json "$T/out.scope"
+expect_status 0 "report"
+[ "$(json '(d["accounting"]["completed"], d["accounting"]["unfinished"])' "$T/run.out")" = "(1, 0)" ] ||
+	fail "the call was not seen to return: $(cat "$T/run.out")"
 expect_empty "$FS" "detach"
 expect_nothing_left "$T/before" "live control"
