@@ -2,6 +2,8 @@
 #include "command/pinned_add.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,8 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "probe/pin.h"
 #include "target/hazard.h"
+#include "target/module.h"
 #include "target/process.h"
 #include "target/returns.h"
 #include "target/symbol.h"
@@ -27,6 +29,8 @@ struct adding {
 	struct hazard hazard;
 	const struct function **functions; /* by id; NULL: not in this process */
 	struct pin_links links;
+	bool *chosen; /* by link: it was lost, and is to be made again */
+	size_t chosen_count;
 	unsigned first; /* number in the names of the links that are made */
 	unsigned made;
 };
@@ -125,12 +129,57 @@ static int check_hazard(struct adding *a)
 	return err;
 }
 
-/* ---- its links ---------------------------------------------------------------------------------------- */
+/* ---- its files ---------------------------------------------------------------------------------------- */
 
-static pid_t owner_of(const struct pin_link *link)
+static bool read_equal(int a, int b)
 {
-	return link->is_hook ? (pid_t)strtol(link->name, NULL, 10) : 0;
+	static char left[1 << 16], right[1 << 16];
+	ssize_t length;
+
+	while ((length = read(a, left, sizeof(left))) > 0)
+		if (read(b, right, (size_t)length) != length || memcmp(left, right, (size_t)length) != 0)
+			return false;
+	return length == 0;
 }
+
+/* As the copies that containers of one image have. */
+static bool is_copy(const char *path, const char *of)
+{
+	int a = open(path, O_RDONLY | O_CLOEXEC), b = open(of, O_RDONLY | O_CLOEXEC);
+	struct stat left, right;
+	bool equal = a >= 0 && b >= 0 && !fstat(a, &left) && !fstat(b, &right) &&
+		     left.st_size == right.st_size && read_equal(a, b);
+
+	if (a >= 0)
+		close(a);
+	if (b >= 0)
+		close(b);
+	return equal;
+}
+
+/* The link's file, or a copy of it, among these; NULL: it is not. */
+static const struct module *find_file(const struct module_list *modules, const struct pin_link *link)
+{
+	struct pin_file file = link->file;
+	char path[PATH_MAX];
+	bool there = pin_link_file(link, NULL, 0, path, &file);
+
+	for (size_t i = 0; i < modules->count && (there || file.inode); i++) {
+		const struct module *module = &modules->items[i];
+
+		if (module->device == file.device && module->inode == file.inode)
+			return module;
+	}
+	for (size_t i = 0; i < modules->count && there; i++) {
+		const struct module *module = &modules->items[i];
+
+		if (strcmp(module->path, link->path) == 0 && is_copy(module->probe_path, path))
+			return module;
+	}
+	return NULL;
+}
+
+/* ---- its links ---------------------------------------------------------------------------------------- */
 
 /* The same places of the same file, hit for the same program. */
 static bool is_alike(const struct pin_link *a, const struct pin_link *b)
@@ -150,40 +199,27 @@ static bool is_first(const struct pin_links *links, size_t index)
 	return links->items[index].is_hook;
 }
 
-/* The path by which this process has the file; NULL: it does not run it. */
-static const char *find_file(const struct adding *a, const char *path)
+static void name_next(struct adding *a, char name[64])
 {
-	struct stat wanted, have;
-
-	if (stat(path, &wanted))
-		return NULL;
-	for (size_t i = 0; i < a->symbols.modules.count; i++) {
-		const struct module *module = &a->symbols.modules.items[i];
-
-		if (!stat(module->probe_path, &have) && have.st_ino == wanted.st_ino &&
-		    have.st_dev == wanted.st_dev)
-			return module->probe_path;
-	}
-	return NULL;
+	snprintf(name, 64, "%d-%u", a->pid, a->first + a->made++);
 }
 
 static int add_link(struct adding *a, const struct pin_link *link)
 {
-	const char *path = find_file(a, link->path);
+	const struct module *module = find_file(&a->symbols.modules, link);
 	char name[64];
 	int fd, err;
 
-	if (!path)
+	if (!module)
 		return 0;
-	fd = pin_link_again(link, a->pid, path);
+	fd = pin_link_again(link, a->pid, module->probe_path);
 	if (fd < 0) {
 		log_error("cannot hook the functions of %s in process %d: %s", link->path, a->pid,
 			  strerror(-fd));
 		return fd;
 	}
-	snprintf(name, sizeof(name), "%d-%u", a->pid, a->first + a->made);
+	name_next(a, name);
 	err = pin_link(a->pinned->dir, name, fd);
-	a->made += !err;
 	close(fd);
 	return err;
 }
@@ -196,12 +232,29 @@ static int by_id(const void *left, const void *right)
 }
 
 /* In the order in which they were made: ends before entries. */
+static int read_links(const struct pinned *pinned, struct pin_links *links)
+{
+	int err = pin_links_read(pinned->dir, links);
+
+	if (!err && links->count)
+		qsort(links->items, links->count, sizeof(*links->items), by_id);
+	return err;
+}
+
+int pinned_refuse_untold(const struct pin_links *links, const char *what)
+{
+	if (pin_links_tell(links))
+		return 0;
+	log_error("%s needs Linux 6.8 or newer: this kernel does not tell what is hooked", what);
+	return -EOPNOTSUPP;
+}
+
 static int add_links(struct adding *a)
 {
-	int err = pin_links_read(a->pinned->dir, &a->links);
+	int err = read_links(a->pinned, &a->links);
 
-	if (!err && a->links.count)
-		qsort(a->links.items, a->links.count, sizeof(*a->links.items), by_id);
+	if (!err)
+		err = pinned_refuse_untold(&a->links, "adding a process to a pinned capture");
 	for (size_t i = 0; i < a->links.count && !err; i++)
 		if (is_first(&a->links, i))
 			err = add_link(a, &a->links.items[i]);
@@ -213,7 +266,7 @@ static int add_links(struct adding *a)
 
 static bool is_of_pid(void *context, const struct pin_link *link)
 {
-	return owner_of(link) == *(pid_t *)context;
+	return pin_link_owner(link) == *(pid_t *)context;
 }
 
 static int refuse_known(const struct pinned *pinned, pid_t pid)
@@ -280,41 +333,167 @@ int pinned_add(const struct pinned *pinned, pid_t pid)
 	return err;
 }
 
-/* To a thread that has ended, under the id of this process. */
-static bool is_lost(void *context, const struct pin_link *link)
+/* ---- again, after an exec by a thread that was not the first ------------------------------------------- */
+
+/* Of this process, and the kernel takes it to be of a thread that has ended. */
+static bool is_lost(const struct pin_link *link, pid_t pid)
 {
-	return is_of_pid(context, link) && !link->pid;
+	return pin_link_owner(link) == pid && link->is_told && !link->pid;
 }
 
-static unsigned first_free_number(const struct pinned *pinned, pid_t pid)
+/* Among the first `count` links. */
+static bool is_alike_to_chosen(const struct adding *a, const struct pin_link *link, size_t count)
 {
-	struct pin_links links;
+	for (size_t i = 0; i < count; i++)
+		if (a->chosen[i] && is_alike(&a->links.items[i], link))
+			return true;
+	return false;
+}
+
+static bool is_in_force(void *context, const struct pin_link *link)
+{
+	const struct adding *a = context;
+
+	return pin_link_owner(link) == a->pid && link->pid && is_alike_to_chosen(a, link, a->links.count);
+}
+
+static bool is_over(void *context, const struct pin_link *link)
+{
+	const struct adding *a = context;
+
+	return is_lost(link, a->pid) && is_alike_to_chosen(a, link, a->links.count);
+}
+
+/* Lost, and not idle yet: its name does not tell its file. */
+static bool is_raw(void *context, const struct pin_link *link)
+{
+	unsigned long long device;
+
+	return is_over(context, link) && sscanf(link->name, "%*d-%*u-%llx", &device) != 1;
+}
+
+static unsigned first_free_number(const struct pin_links *links, pid_t pid)
+{
 	unsigned number = 0;
 
-	pin_links_read(pinned->dir, &links);
-	for (size_t i = 0; i < links.count; i++) {
-		const char *dash = strchr(links.items[i].name, '-');
+	for (size_t i = 0; i < links->count; i++) {
+		const char *dash = strchr(links->items[i].name, '-');
 
-		if (owner_of(&links.items[i]) == pid && dash && strtoul(dash + 1, NULL, 10) >= number)
+		if (pin_link_owner(&links->items[i]) == pid && dash && strtoul(dash + 1, NULL, 10) >= number)
 			number = (unsigned)strtoul(dash + 1, NULL, 10) + 1;
 	}
-	pin_links_clear(&links);
 	return number;
 }
 
-/* The old ones last: they are the model of the new ones. */
-int pinned_add_again(const struct pinned *pinned, pid_t pid)
+static bool has_lost(const struct pin_links *links, pid_t pid)
 {
-	struct adding a = {.pinned = pinned, .pid = pid, .first = first_free_number(pinned, pid)};
-	int err = look_at(&a), gone;
+	size_t i = 0;
+
+	while (i < links->count && !is_lost(&links->items[i], pid))
+		i++;
+	return i < links->count;
+}
+
+static void recall(struct pin_link *link, const struct pin_known *known, size_t count)
+{
+	for (size_t i = 0; i < count && !link->file.inode; i++)
+		if (known[i].link == link->id)
+			link->file = known[i].file;
+}
+
+/* Those whose file the process runs by now. */
+static int choose_lost(struct adding *a, const struct pin_known *known, size_t known_count)
+{
+	struct module_list modules = {0};
+	int err = module_list_read(a->pid, &modules);
+
+	a->chosen = calloc(a->links.count + 1, sizeof(*a->chosen));
+	if (!err && !a->chosen)
+		err = -ENOMEM;
+	for (size_t i = 0; i < a->links.count && !err; i++) {
+		recall(&a->links.items[i], known, known_count);
+		a->chosen[i] = is_lost(&a->links.items[i], a->pid) && find_file(&modules, &a->links.items[i]);
+		a->chosen_count += a->chosen[i];
+	}
+	module_list_close(&modules);
+	return err;
+}
+
+bool pinned_add_is_due(const struct pin_links *links, pid_t pid, const struct pin_known *known, size_t count)
+{
+	struct adding a = {.pid = pid, .links = *links};
+
+	if (has_lost(links, pid) && choose_lost(&a, known, count))
+		a.chosen_count = 0;
+	free(a.chosen);
+	return a.chosen_count;
+}
+
+/*
+ * The dead leader that the links are to still counts as one of the process's threads: once others have put
+ * breakpoints in the same places, the kernel runs their programs as well, and each call would be seen twice.
+ * So they are gone before that; what they tell of the places is kept meanwhile by links that are in force
+ * nowhere.
+ */
+static int make_idle(struct adding *a)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < a->links.count && !err; i++) {
+		const struct pin_link *link = &a->links.items[i];
+		const struct module *module;
+		struct pin_file file;
+		char name[64];
+		int fd;
+
+		if (!a->chosen[i] || !is_raw(a, link))
+			continue;
+		module = find_file(&a->symbols.modules, link);
+		if (!module)
+			return -ENOENT; /* it has just gone */
+		file = (struct pin_file){module->device, module->inode};
+		fd = pin_link_idle(link, module->probe_path);
+		if (fd < 0)
+			return fd;
+		name_next(a, name);
+		err = pin_link_of_file(a->pinned->dir, name, &file, fd);
+		close(fd);
+	}
+	return err ? err : pin_remove_links(a->pinned->dir, is_raw, a);
+}
+
+/* All or none, so that the next go finds what it needs; as if none had been killed half way. */
+static int add_chosen(struct adding *a)
+{
+	int err = pin_remove_links(a->pinned->dir, is_in_force, a);
+
+	for (size_t i = 0; i < a->links.count && !err; i++)
+		if (a->chosen[i] && !is_alike_to_chosen(a, &a->links.items[i], i))
+			err = add_link(a, &a->links.items[i]);
+	pin_remove_links(a->pinned->dir, err ? is_in_force : is_over, a);
+	return err;
+}
+
+int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_known *known, size_t count)
+{
+	struct adding a = {.pinned = pinned, .pid = pid};
+	int err = read_links(pinned, &a.links);
 
 	if (!err)
-		err = add_links(&a);
-	gone = pin_remove_links(pinned->dir, is_lost, &pid);
-	symbol_table_close(&a.symbols);
+		err = choose_lost(&a, known, count);
+	if (!err && a.chosen_count) {
+		a.first = first_free_number(&a.links, pid);
+		err = look_at(&a);
+		if (!err)
+			err = make_idle(&a);
+		if (!err)
+			err = add_chosen(&a);
+		symbol_table_close(&a.symbols);
+	}
 	free(a.functions);
+	free(a.chosen);
 	pin_links_clear(&a.links);
-	return err ? err : gone;
+	return err;
 }
 
 /* ---- out again ---------------------------------------------------------------------------------------- */
@@ -323,23 +502,23 @@ int pinned_add_again(const struct pinned *pinned, pid_t pid)
 static bool is_last(const struct pin_links *links, const struct pin_link *link, pid_t pid)
 {
 	for (size_t i = 0; i < links->count; i++)
-		if (owner_of(&links->items[i]) != pid && is_alike(&links->items[i], link))
+		if (pin_link_owner(&links->items[i]) != pid && is_alike(&links->items[i], link))
 			return false;
 	return true;
 }
 
 /*
  * Which places are hooked, and with which cookies, is known by links alone: the exits of functions stand in
- * no map. So the last link to a file is kept for processes that are added later, as one to ourselves, who end
- * at once: then it is in force nowhere.
+ * no map. So the last link to a file is kept for processes that are added later, in force nowhere.
  */
 static void keep_link(const struct pinned *pinned, const struct pin_link *link)
 {
-	char name[64];
-	int fd = pin_link_again(link, getpid(), link->path);
+	struct pin_file file;
+	char name[64], path[PATH_MAX];
+	int fd = pin_link_file(link, NULL, 0, path, &file) ? pin_link_idle(link, path) : -ENOENT;
 
 	snprintf(name, sizeof(name), KEPT_LINK "%u", link->id);
-	if (fd < 0 || pin_link(pinned->dir, name, fd))
+	if (fd < 0 || pin_link_of_file(pinned->dir, name, &file, fd))
 		log_warning("no other process can be added for %s, which is no longer where it was",
 			    link->path);
 	if (fd >= 0)
@@ -349,12 +528,11 @@ static void keep_link(const struct pinned *pinned, const struct pin_link *link)
 static int keep_last_links(const struct pinned *pinned, pid_t pid)
 {
 	struct pin_links links;
-	int err = pin_links_read(pinned->dir, &links);
+	int err = read_links(pinned, &links);
 
-	if (!err && links.count)
-		qsort(links.items, links.count, sizeof(*links.items), by_id);
 	for (size_t i = 0; i < links.count && !err; i++)
-		if (owner_of(&links.items[i]) == pid && is_last(&links, &links.items[i], pid))
+		if (pin_link_owner(&links.items[i]) == pid && links.items[i].is_told &&
+		    is_last(&links, &links.items[i], pid))
 			keep_link(pinned, &links.items[i]);
 	pin_links_clear(&links);
 	return err;

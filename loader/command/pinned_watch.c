@@ -23,21 +23,26 @@
 #include "target/process.h"
 
 #define ROUND_NS 20000000ull
-#define LOOK_NS                                                                                    \
-	500000000ull /* how often a process without a segment is looked at, and children are freed \
-		      */
+#define LOOK_NS                                                                                     \
+	500000000ull  /* how often a process without a segment is looked at, and children are freed \
+		       */
+#define HOOK_SHARE 50 /* asking whether it can be hooked again: one part in so many of the time */
 
 struct watched {
 	pid_t pid;
 	int pidfd; /* -1: it had ended */
 	bool listed;
+	bool on;
 	struct source *segment; /* open while nobody drains; NULL: it has none, or a drainer has it */
+	uint64_t hook_ns;	/* not before then again */
 };
 
 struct watch {
 	struct pinned pinned;
 	struct watched *processes;
 	size_t count, capacity;
+	struct pin_known *known;
+	size_t known_count;
 	uint64_t looked_ns;
 };
 
@@ -73,12 +78,13 @@ static struct watched *find(struct watch *watch, pid_t pid)
 }
 
 /* An id may have been given to another process since; that is ours if it is hooked. */
-static int know(struct watch *watch, pid_t pid)
+static int know(struct watch *watch, pid_t pid, bool on)
 {
 	struct watched *process = find(watch, pid);
 
 	if (process) {
 		process->listed = true;
+		process->on = on;
 		if (!has_ended(process) || (kill(pid, 0) && errno == ESRCH) ||
 		    !pin_is_hooked(watch->pinned.dir, pid))
 			return 0;
@@ -88,8 +94,8 @@ static int know(struct watch *watch, pid_t pid)
 	} else {
 		process = &watch->processes[watch->count++];
 	}
-	*process =
-		(struct watched){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .listed = true};
+	*process = (struct watched){
+		.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .listed = true, .on = on};
 	return 0;
 }
 
@@ -111,12 +117,12 @@ static int list_processes(struct watch *watch)
 {
 	struct pinned_target *targets;
 	size_t count;
-	int err = pinned_targets(&watch->pinned, &targets, &count);
+	int err = pinned_targets_in_force(&watch->pinned, &targets, &count);
 
 	for (size_t i = 0; i < watch->count; i++)
 		watch->processes[i].listed = false;
 	for (size_t i = 0; i < count && !err; i++)
-		err = know(watch, targets[i].pid);
+		err = know(watch, targets[i].pid, targets[i].on);
 	free(targets);
 	if (!err)
 		forget_unlisted(watch);
@@ -140,9 +146,9 @@ static void renew(struct watch *watch, bool look)
 	for (size_t i = 0; i < watch->count; i++) {
 		struct watched *process = &watch->processes[i];
 
-		if (process->segment && process->segment->ops->gone(process->segment))
+		if (process->segment && (!process->on || process->segment->ops->gone(process->segment)))
 			close_segment(process);
-		if (!process->segment && look && !has_ended(process))
+		if (!process->segment && look && process->on && !has_ended(process))
 			process->segment = shm_source_try(process->pid, NULL);
 		if (process->segment)
 			shm_source_renew(process->segment);
@@ -151,44 +157,68 @@ static void renew(struct watch *watch, bool look)
 
 /* ---- hooks -------------------------------------------------------------------------------------------- */
 
-/* True if it had some, and the kernel takes none of them to be of this process any more. */
-static bool lost_hooks(const struct pin_links *links, pid_t pid)
-{
-	bool had = false;
-
-	for (size_t i = 0; i < links->count; i++) {
-		const struct pin_link *link = &links->items[i];
-
-		if (!link->is_hook || strtol(link->name, NULL, 10) != pid)
-			continue;
-		if (link->pid)
-			return false;
-		had = true;
-	}
-	return had;
-}
-
 /* Not where another command is just changing something: it is looked at again soon. A program that runs none
  * of the files stays a process of the capture, by its manual scopes. */
-static void hook_again(const struct watch *watch, pid_t pid)
+static bool hook_again(const struct watch *watch, pid_t pid)
 {
-	int lock = pin_lock_changes(watch->pinned.dir);
+	int lock = pin_lock_changes(watch->pinned.dir), err;
 
 	if (lock < 0)
-		return;
-	pinned_add_again(&watch->pinned, pid);
+		return false;
+	err = pinned_add_again(&watch->pinned, pid, watch->known, watch->known_count);
 	close(lock);
+	return !err;
+}
+
+static const struct pin_known *find_known(const struct watch *watch, uint32_t link)
+{
+	size_t i = 0;
+
+	while (i < watch->known_count && watch->known[i].link != link)
+		i++;
+	return i < watch->known_count ? &watch->known[i] : NULL;
+}
+
+/* Once a link's process is lost its path may mean another file. */
+static void learn_files(struct watch *watch, const struct pin_links *links)
+{
+	struct pin_known *known = calloc(links->count + 1, sizeof(*known));
+	char path[PATH_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < links->count && known; i++) {
+		const struct pin_link *link = &links->items[i];
+		const struct pin_known *before = find_known(watch, link->id);
+
+		known[count].link = link->id;
+		if (before)
+			known[count++] = *before;
+		else if (link->is_hook && link->pid && pin_link_file(link, NULL, 0, path, &known[count].file))
+			count++;
+	}
+	free(watch->known);
+	watch->known = known;
+	watch->known_count = count;
 }
 
 /* After an exec by a thread that was not the first the links are to a thread that has ended. */
 static void find_lost_hooks(struct watch *watch)
 {
 	struct pin_links links;
+	int err = pin_links_read(watch->pinned.dir, &links);
 
-	if (!pin_links_read(watch->pinned.dir, &links))
-		for (size_t i = 0; i < watch->count; i++)
-			if (!has_ended(&watch->processes[i]) && lost_hooks(&links, watch->processes[i].pid))
-				hook_again(watch, watch->processes[i].pid);
+	if (!err)
+		learn_files(watch, &links);
+	for (size_t i = 0; i < watch->count && !err; i++) {
+		struct watched *process = &watch->processes[i];
+		uint64_t begin = io_now_ns();
+
+		if (has_ended(process) || begin < process->hook_ns)
+			continue;
+		if (!pinned_add_is_due(&links, process->pid, watch->known, watch->known_count) ||
+		    !hook_again(watch, process->pid))
+			process->hook_ns = io_now_ns() + (io_now_ns() - begin) * HOOK_SHARE;
+	}
 	pin_links_clear(&links);
 }
 
@@ -242,6 +272,7 @@ static void run(struct watch *watch)
 	for (size_t i = 0; i < watch->count; i++)
 		forget(&watch->processes[i]);
 	free(watch->processes);
+	free(watch->known);
 }
 
 /* ---- starting it -------------------------------------------------------------------------------------- */
@@ -309,10 +340,22 @@ int pinned_watch_start(struct watcher *watcher)
 	return 0;
 }
 
+/* Where the kernel does not tell of links it could not hook again. */
+static int check_links(const char *dir)
+{
+	struct pin_links links;
+	int err = pin_links_read(dir, &links);
+
+	if (!err)
+		err = pinned_refuse_untold(&links, "--watch");
+	pin_links_clear(&links);
+	return err;
+}
+
 int pinned_watch_open(const struct watcher *watcher, const char *dir)
 {
 	char *absolute = realpath(dir, NULL); /* it leaves this directory */
-	int err = absolute ? 0 : -errno, opened = -ESRCH;
+	int err = absolute ? check_links(dir) : -errno, opened = -ESRCH;
 
 	if (!err && send(watcher->channel, absolute, strlen(absolute), MSG_NOSIGNAL) < 0)
 		err = refuse(-errno, NULL);

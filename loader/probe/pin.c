@@ -376,6 +376,14 @@ int pin_check_room(const char *dir, const struct probe_object *object,
 	return err;
 }
 
+int pin_link_of_file(const char *dir, const char *name, const struct pin_file *file, int fd)
+{
+	char full[128];
+
+	snprintf(full, sizeof(full), "%s" PIN_LINK_FILE, name, file->device, file->inode);
+	return pin_link(dir, full, fd);
+}
+
 /* ---- removing ----------------------------------------------------------------------------------------- */
 
 static bool is_there(const char *dir, const char *folder, const char *name)

@@ -8,6 +8,7 @@
 #ifndef SCOPETRACE_PROBE_PIN_H
 #define SCOPETRACE_PROBE_PIN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +70,14 @@ uint64_t pin_settings_inode(const char *dir);
 /* These alone, where the rest may be gone: fd or -errno, not said. */
 int pin_open_settings(const char *dir);
 
+/* What tells a file from others, also when its path means another one by now. */
+struct pin_file {
+	uint64_t device;
+	uint64_t inode;
+};
+
+bool pin_file_is(const struct pin_file *a, const struct pin_file *b);
+
 /* One pinned link. */
 struct pin_link {
 	char *name;
@@ -76,11 +85,13 @@ struct pin_link {
 	uint32_t program; /* id */
 	bool is_hook;	  /* of uprobe_multi; else one that follows threads */
 	bool is_return;
-	pid_t pid; /* hook: whose; 0: it has ended */
-	char *path;
+	bool is_told;	/* hook: the kernel tells the rest of it: since Linux 6.8 */
+	pid_t pid;	/* hook: whose; 0: it has ended */
+	char *path;	/* hook: as the kernel names it, whatever mounts the process sees */
 	uint32_t count; /* hook: places */
 	unsigned long *offsets;
 	unsigned long long *cookies;
+	struct pin_file file; /* hook: as its name tells; zero: it does not */
 };
 
 struct pin_links {
@@ -93,15 +104,38 @@ struct pin_links {
 int pin_links_read(const char *dir, struct pin_links *links);
 void pin_links_clear(struct pin_links *links);
 
+/* The process that a hook was made for, by its name; 0: none in particular. */
+pid_t pin_link_owner(const struct pin_link *link);
+
+/* False if the kernel does not tell what the hooks among them are to: then none can be made again. */
+bool pin_links_tell(const struct pin_links *links);
+
+/* The same of what the kernel says of one link. */
+struct bpf_link_info;
+bool pin_info_tells(const struct bpf_link_info *info);
+
+/*
+ * The file of a hook, by a path that we can open, also where other mounts are seen: that of its process, or
+ * of one of these others, or else ours. False if there is none, or it is not the one that the name tells.
+ */
+bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t count, char path[PATH_MAX],
+		   struct pin_file *file);
+
 /* True if one of the links that we may look at is to the process that has this id now. */
 bool pin_is_hooked(const char *dir, pid_t pid);
 
 /* The same link to another process, which has its file under `path`: an fd, or -errno (not said). */
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path);
 
-/* Takes the breakpoints out of processes that have inherited them: by links like these, without effect,
- * closed again. 0 or -errno (not said). */
-int pin_strip(const char *dir);
+/* The same link in force nowhere: to a process that has ended. An fd, or -errno (not said). */
+int pin_link_idle(const struct pin_link *link, const char *path);
+
+/* Pins one as DIR/links/NAME with what tells its file. 0 or -errno (said). */
+int pin_link_of_file(const char *dir, const char *name, const struct pin_file *file, int fd);
+
+/* Takes the breakpoints out of these processes, which have inherited them: by links like those in DIR,
+ * without effect, closed again. 0 or -errno (not said). */
+int pin_strip(const char *dir, const uint32_t *heirs, size_t count);
 
 /* Unpins the links that `wanted` says, or all if it is NULL, and waits until the kernel has taken them away.
  * 0 or -errno (said). */

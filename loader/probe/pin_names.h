@@ -3,7 +3,12 @@
 #ifndef SCOPETRACE_PROBE_PIN_NAMES_H
 #define SCOPETRACE_PROBE_PIN_NAMES_H
 
+#include <inttypes.h>
 #include <stddef.h>
+
+/* What the name of a link may end with: device and inode of its file. */
+#define PIN_LINK_FILE	   "-%" PRIx64 "-%" PRIu64
+#define PIN_LINK_FILE_SCAN "%*[^-]-%*u-%" SCNx64 "-%" SCNu64
 
 struct pin_names {
 	char **items;

@@ -264,7 +264,7 @@ bool pinned_free_heirs(const struct pinned *pinned)
 
 	while (count < MAX_HEIRS && !bpf_map_get_next_key(map, previous, &heirs[count]))
 		previous = &heirs[count++];
-	if (!count || pin_strip(pinned->dir))
+	if (!count || pin_strip(pinned->dir, heirs, count))
 		return false;
 	for (size_t i = 0; i < count; i++)
 		bpf_map_delete_elem(map, &heirs[i]);
