@@ -44,6 +44,7 @@ struct draining {
 	uint64_t looked_ns;
 	uint64_t drained; /* manual events, in the last round */
 	bool over;	  /* the capture has ended: its account can be written */
+	bool rest;	  /* nobody else takes what is left: also of processes that are off */
 	bool removed;	  /* by hand: nobody comes after us */
 	int error;	  /* met where none can be returned */
 };
@@ -115,20 +116,36 @@ static bool is_known(const struct draining *d, pid_t pid, uint64_t now)
 	return kill(pid, 0) && errno == ESRCH ? true : !pin_is_hooked(d->pinned->dir, pid);
 }
 
+static int follow(struct draining *d, struct pinned_process *process, bool is_on)
+{
+	if (!is_on)
+		return pinned_process_let_go(process, &d->durable.forward.output, d->writer);
+	return pinned_process_follow(process, d->pinned->capture.watcher != 0, &d->durable.forward.output,
+				     d->writer);
+}
+
+static bool is_on(const struct pinned_target *targets, size_t count, pid_t pid, bool if_listed)
+{
+	size_t i = 0;
+
+	while (i < count && targets[i].pid != pid)
+		i++;
+	return i < count && (targets[i].on || if_listed);
+}
+
 /* Those that were added; those that were taken out stay, as calls of theirs may be on the way. */
 static int look_for_processes(struct draining *d)
 {
 	struct pinned_target *targets;
 	size_t count;
-	int err = pinned_targets(d->pinned, &targets, &count);
+	int err = pinned_targets_in_force(d->pinned, &targets, &count);
 
 	for (size_t i = 0; i < count && !err; i++)
 		if (!is_known(d, targets[i].pid, d->looked_ns))
 			err = add_process(d, targets[i].pid);
-	free(targets);
 	for (size_t i = 0; i < d->count && !err; i++)
-		err = pinned_process_follow(d->processes[i], d->pinned->capture.watcher != 0,
-					    &d->durable.forward.output, d->writer);
+		err = follow(d, d->processes[i], is_on(targets, count, d->processes[i]->pid, d->rest));
+	free(targets);
 	return err;
 }
 
@@ -293,8 +310,10 @@ static int finish(struct draining *d)
 		end_removed(d);
 	for (size_t i = 0; i < d->count && !err; i++)
 		err = pinned_process_end(d->processes[i], &d->durable.forward.output, leave);
-	for (size_t i = 0; i < d->count && !err && d->over; i++)
-		err = pinned_process_account(d->processes[i], d->writer);
+	/* Of one that was let go of perhaps nobody comes after us who knows. */
+	for (size_t i = 0; i < d->count && !err; i++)
+		if (d->over || !d->processes[i]->segment)
+			err = pinned_process_account(d->processes[i], d->writer);
 	if (!err && d->over)
 		err = write_accounts(d);
 	else if (!err && d->calls->ops->drain(d->calls, &d->durable.forward.output) < 0)
@@ -464,7 +483,7 @@ static bool waits(const struct draining *d)
 int pinned_drain_rest(const struct pinned *pinned, const char *output, int argc, char *const *argv)
 {
 	const struct pinned_drain_options options = {.output = output, .argc = argc, .argv = argv};
-	struct draining d = {.pinned = pinned, .signals = -1, .over = true};
+	struct draining d = {.pinned = pinned, .signals = -1, .over = true, .rest = true};
 	int err = open_draining(&d, &options);
 
 	while (!err && waits(&d)) {

@@ -126,6 +126,54 @@ static void say_refused(struct pinned_process *p, int error)
 		    error == EBUSY ? " until then" : "");
 }
 
+static struct segment_accounting sum_of(const struct segment_accounting *a,
+					const struct segment_accounting *b)
+{
+	struct segment_accounting sum = *a;
+
+	sum.cursor += b->cursor;
+	sum.delivered += b->delivered;
+	sum.events += b->events;
+	sum.continuations += b->continuations;
+	sum.lost += b->lost;
+	sum.written_off += b->written_off;
+	sum.holes += b->holes;
+	return sum;
+}
+
+static struct segment_accounting account_of(const struct pinned_process *p)
+{
+	struct segment_accounting terms = shm_source_accounting(p->segment);
+
+	return p->adds_done ? sum_of(&terms, &p->done) : terms;
+}
+
+int pinned_process_account(const struct pinned_process *p, struct capture_writer *writer)
+{
+	struct segment_accounting terms = p->done;
+
+	if (p->segment)
+		terms = account_of(p);
+	return terms.pid ? capture_writer_segment_accounting(writer, &terms) : 0;
+}
+
+/*
+ * A file has one account of a segment: if this is the one that was let go of then what is to be said of that
+ * is said with it. Another capture may have had it meanwhile: then its account began anew.
+ */
+static int go_on(struct pinned_process *p, struct capture_writer *writer)
+{
+	struct segment_accounting terms = shm_source_accounting(p->segment);
+	int err = 0;
+
+	p->adds_done = terms.segment == p->done.segment && terms.cursor < p->done.cursor;
+	if (terms.segment != p->done.segment && p->done.pid)
+		err = capture_writer_segment_accounting(writer, &p->done);
+	if (!p->adds_done)
+		p->done = (struct segment_accounting){0};
+	return err ? err : declare(p, 0, writer);
+}
+
 static int look(struct pinned_process *p, bool watched, struct capture_writer *writer)
 {
 	struct tid_translator translator = {.translate = translate, .context = p};
@@ -143,7 +191,7 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 			log_info("the manual scopes of process %d are captured from here on", p->pid);
 		p->said = 0;
 		p->watched_until_ns = 0;
-		return declare(p, 0, writer);
+		return go_on(p, writer);
 	}
 	if (error != ENOENT && error != EAGAIN && error != ESRCH)
 		say_refused(p, error);
@@ -152,14 +200,12 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 	return 0;
 }
 
-int pinned_process_account(const struct pinned_process *p, struct capture_writer *writer)
+static void drop_segment(struct pinned_process *p)
 {
-	struct segment_accounting terms;
-
-	if (!p->segment)
-		return 0;
-	terms = shm_source_accounting(p->segment);
-	return capture_writer_segment_accounting(writer, &terms);
+	p->segment->ops->destroy(p->segment);
+	p->segment = NULL;
+	p->look_ns = 0;
+	hash_map_clear(&p->tids);
 }
 
 /* Nobody writes to it any more, and nobody can open it after us. */
@@ -173,10 +219,24 @@ static int close_segment(struct pinned_process *p, struct event_output *output, 
 		err = capture_writer_flush(writer);
 	if (err)
 		return err;
-	p->segment->ops->destroy(p->segment);
-	p->segment = NULL;
-	p->look_ns = 0;
-	hash_map_clear(&p->tids);
+	drop_segment(p);
+	p->done = (struct segment_accounting){0};
+	return 0;
+}
+
+int pinned_process_let_go(struct pinned_process *p, struct event_output *output,
+			  struct capture_writer *writer)
+{
+	int err = p->segment ? p->segment->ops->finish(p->segment, output) : 0;
+
+	p->waits = false;
+	if (!err && p->segment)
+		err = capture_writer_flush(writer);
+	if (err || !p->segment)
+		return err;
+	shm_source_commit(p->segment);
+	p->done = account_of(p);
+	drop_segment(p);
 	return 0;
 }
 

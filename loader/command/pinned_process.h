@@ -21,10 +21,12 @@ struct pinned_process {
 	int pidfd;	  /* -1: it had ended */
 	bool opened;	  /* `process` is */
 	struct process process;
-	struct source *segment; /* its manual scopes; NULL: none (yet) */
-	bool over;		/* the segment's capture is off, and it is read to its end */
-	int said;		/* why they cannot be read: errno, 0: they can, or there are none */
-	uint64_t look_ns;	/* not before then for a segment */
+	struct source *segment;		/* its manual scopes; NULL: none (yet) */
+	bool over;			/* the segment's capture is off, and it is read to its end */
+	struct segment_accounting done; /* of the segment that was let go of; pid 0: none was */
+	bool adds_done;			/* the segment is that one, and its account begins anew */
+	int said;			/* why they cannot be read: errno, 0: they can, or there are none */
+	uint64_t look_ns;		/* not before then for a segment */
 	uint64_t watched_until_ns;
 	bool waits;	      /* for the watcher to let go of it */
 	uint64_t renewed_ns;  /* when it was last asked whether another process has the id now */
@@ -50,10 +52,16 @@ int pinned_process_execed(struct pinned_process *process, const char *comm, uint
 int pinned_process_follow(struct pinned_process *process, bool watched, struct event_output *output,
 			  struct capture_writer *writer);
 
+/* It is out of the capture, or off: its segment is taken to its end, and free for others, until it is
+ * followed again. 0 or -errno of the file or the output. */
+int pinned_process_let_go(struct pinned_process *process, struct event_output *output,
+			  struct capture_writer *writer);
+
 /* Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output. */
 int pinned_process_end(struct pinned_process *process, struct event_output *output, bool leave);
 
-/* After that, if the capture is over: what became of the segment's events since it began. 0 or -errno. */
+/* After that, if the capture is over, or of a segment that was let go of: what became of the segment's events
+ * since the capture began. 0 or -errno. */
 int pinned_process_account(const struct pinned_process *process, struct capture_writer *writer);
 
 /* Frees; a segment that is still open is left as if we had died. */
