@@ -337,7 +337,9 @@ static int close_file(struct draining *d, const char *output)
 {
 	uint64_t calls = calls_in_file(d), events = capture_writer_manual_in_file(d->writer);
 	uint64_t bytes = capture_writer_bytes(d->writer);
-	int err = capture_writer_finish(d->writer, d->start_ns, io_now_ns(), 0);
+	/* With the account: what is counted since the capture began is told once. */
+	uint64_t misses = d->over ? pin_recursion_misses(d->pinned->dir) : 0;
+	int err = capture_writer_finish(d->writer, d->start_ns, io_now_ns(), misses);
 
 	d->writer = NULL;
 	if (!err)

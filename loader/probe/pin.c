@@ -384,6 +384,29 @@ int pin_link_of_file(const char *dir, const char *name, const struct pin_file *f
 	return pin_link(dir, full, fd);
 }
 
+uint64_t pin_recursion_misses(const char *dir)
+{
+	struct pin_names names;
+	char path[PATH_MAX];
+	uint64_t misses = 0;
+
+	if (pin_names_read(dir, PROBE_OBJECT_PROGRAMS, &names))
+		names.count = 0;
+	for (size_t i = 0; i < names.count; i++) {
+		struct bpf_prog_info info = {0};
+		uint32_t length = sizeof(info);
+		int fd = join(path, dir, PROBE_OBJECT_PROGRAMS, names.items[i]) ? -1 : bpf_obj_get(path);
+
+		if (fd < 0)
+			continue;
+		if (!bpf_prog_get_info_by_fd(fd, &info, &length))
+			misses += info.recursion_misses;
+		close(fd);
+	}
+	pin_names_clear(&names);
+	return misses;
+}
+
 /* ---- removing ----------------------------------------------------------------------------------------- */
 
 static bool is_there(const char *dir, const char *folder, const char *name)

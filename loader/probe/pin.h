@@ -142,6 +142,10 @@ int pin_strip(const char *dir, const uint32_t *heirs, size_t count);
 int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct pin_link *link),
 		     void *context);
 
+/* The kernel's own count of programs that it skipped, summed over those that are pinned there and that we may
+ * look at. */
+uint64_t pin_recursion_misses(const char *dir);
+
 /*
  * Whether DIR may be removed as one of ours: it lies in a BPF file system, and holds our links, one of our
  * programs or maps, or nothing. False is said, with the reason.
