@@ -7,6 +7,7 @@
  *	after MS      prints `reached NS CALLS` when so many ms have passed: the time, and calls of work() so far
  *	call MS       calls slow_call() once, which takes so long
  *	manual MS     a manual scope m_slow, which takes so long
+ *	hold          the same until the next line; prints `holding` in it, then `held BEGIN_NS END_NS`
  *	deaf          ignores SIGINT from then on
  *	crash         dumps, and crashes (SIGSEGV) inside work() and m_work
  *	stop          dumps, and ends
@@ -76,6 +77,23 @@ static void slow_manual(uint64_t ns)
 	pause_ns(ns);
 }
 
+static void hold_manual(void)
+{
+	uint64_t begin = now_ns(), end;
+	char next;
+
+	{
+		SCOPE("m_slow");
+		puts("holding");
+		fflush(stdout);
+		while (read(STDIN_FILENO, &next, 1) == 1 && next != '\n')
+			;
+		end = now_ns();
+	}
+	printf("held %" PRIu64 " %" PRIu64 "\n", begin, end);
+	fflush(stdout);
+}
+
 /* 0 at the end. */
 static int obey(const char *line)
 {
@@ -89,6 +107,8 @@ static int obey(const char *line)
 		slow_manual(ms * 1000000);
 	else if (strncmp(line, "deaf", 4) == 0)
 		signal(SIGINT, SIG_IGN);
+	else if (strcmp(line, "hold") == 0)
+		hold_manual();
 	crash = strncmp(line, "crash", 5) == 0;
 	quit = strncmp(line, "quit", 4) == 0;
 	return !quit && strncmp(line, "stop", 4) != 0;
