@@ -360,7 +360,7 @@ static int remove_link(const char *dir, const struct pin_link *link, bool hold, 
 	return err;
 }
 
-/* All of a capture are silent by then, and many perhaps: they need not be waited for one after another. */
+/* Those of processes that run are not held: the kernel may take long where a return is pending. */
 int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct pin_link *link),
 		     void *context)
 {
@@ -375,7 +375,7 @@ int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct
 	for (size_t i = 0; i < links.count && !err; i++) {
 		if (wanted && !wanted(context, &links.items[i]))
 			continue;
-		err = remove_link(dir, &links.items[i], wanted, &removed[count]);
+		err = remove_link(dir, &links.items[i], wanted && !links.items[i].pid, &removed[count]);
 		count += !err;
 	}
 	if (count)
