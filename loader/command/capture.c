@@ -184,6 +184,13 @@ static int check_output(const char *path)
 	return err;
 }
 
+static uint32_t why_not_hooked(const struct capture *c, size_t function)
+{
+	if (c->returns.choices[function].refused)
+		return NOT_HOOKED_RETURNS;
+	return probe_session_refused(c->session, (uint32_t)function) ? NOT_HOOKED_SITE : 0;
+}
+
 static int declare_functions(struct capture *c)
 {
 	struct event_output *output = capture_sink(c);
@@ -192,7 +199,8 @@ static int declare_functions(struct capture *c)
 
 	for (size_t i = 0; i < c->function_count && !err; i++) {
 		const struct function *f = c->functions[i];
-		struct function_info info = {.address = f->address, .id = (uint32_t)i};
+		struct function_info info = {
+			.address = f->address, .id = (uint32_t)i, .not_hooked = why_not_hooked(c, i)};
 
 		err = output->string(output, f->name, strlen(f->name), &info.name);
 		if (!err)

@@ -115,6 +115,11 @@ static void say_losses(const struct accounting_total *total, uint64_t overwritte
 			"%" PRIu64
 			" calls were lost because the kernel's ring was full: scopes around or in them may be missing. Hook less, or try a larger --ring-size (8M is the default)",
 			total->sum.ring_lost);
+	if (total->sum.too_deep)
+		log_warning(
+			"%" PRIu64
+			" calls were nested too deep to be followed (64 in a thread with uretprobes, some 16,000 otherwise): they are counted, and not on the timeline. Try --returns=instruction, or hook fewer functions",
+			total->sum.too_deep);
 	if (overwritten)
 		log_warning(
 			"%" PRIu64

@@ -24,15 +24,15 @@ static const char help[] =
 	"       scopetrace functions BINARY [PATTERN]...\n"
 	"Prints the functions that `scopetrace record -f PATTERN` would hook, with what a hit of each "
 	"costs:\n"
-	"nop5 (cheapest), emulated (about 4 times as much) or stepped (about 15 times). Says then whether "
-	"hooking\n"
-	"is safe in this program.\n\n"
+	"nop5 (cheapest), emulated (about 4 times as much), stepped (about 15 times) or refused. Says then "
+	"whether\n"
+	"hooking is safe in this program.\n\n"
 	"PATTERN is NAME, 'GLOB*', /REGEX/, LIB:PATTERN, a C++ or Rust name ('ns::Class::method'), or @FILE "
 	"with\n"
 	"one of these in each line. Without a PATTERN: every function outside the C library.\n\n"
 	"  -p, --pid PID            of this running process\n"
 	"  -N, --exclude PATTERN    but not these; repeatable\n"
-	"      --all                look through the C library too\n"
+	"      --all                look through the C library too (for `record` it means another thing)\n"
 	"      --optimized          as `record --optimized`: nop5 sites even if the program may fork\n"
 	"      --json               a JSON array\n"
 	"  -h, --help\n\n"
@@ -193,6 +193,19 @@ static int open_table(const struct functions_options *options, struct symbol_tab
 	return err;
 }
 
+/* record leaves them out as well, when the kernel says so. */
+static void leave_out_refused(struct functions_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct return_choice *choice = &list->returns.choices[i];
+
+		if (list->functions[i]->cost != PROBE_COST_REFUSED || choice->refused)
+			continue;
+		choice->refused = "the kernel takes no probe on the instruction at its entry";
+		list->returns.refused++;
+	}
+}
+
 static int list(const struct functions_options *options)
 {
 	struct functions_list list = {0};
@@ -210,6 +223,8 @@ static int list(const struct functions_options *options)
 	if (!err)
 		err = return_plan_make(&list.returns, &table, &hazard, list.functions, list.count,
 				       RETURN_AUTO);
+	if (!err)
+		leave_out_refused(&list);
 	if (!err)
 		err = functions_print(&list, options->json);
 	if (!err)

@@ -18,6 +18,8 @@ static const char *cost_name(enum probe_cost cost)
 		return "nop5";
 	case PROBE_COST_EMULATED:
 		return "emulated";
+	case PROBE_COST_REFUSED:
+		return "refused";
 	default:
 		return "stepped";
 	}

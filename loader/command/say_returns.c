@@ -35,6 +35,7 @@ void say_returns(const struct return_plan *plan, const struct hazard *hazard, bo
 		}
 	}
 	if (plan->refused && all)
-		log_info("left out: %zu of %zu functions whose returns cannot be told", plan->refused,
-			 plan->count);
+		log_info(
+			"left out: %zu of %zu functions that cannot be hooked, or whose returns cannot be told",
+			plan->refused, plan->count);
 }

@@ -33,6 +33,7 @@ struct probe_session {
 	struct strip *strip; /* NULL: detached */
 	size_t armed;	     /* functions */
 	bool adopted;	     /* silent until probe_session_leave */
+	bool *refused;	     /* by function: the kernel took no probe on it */
 	bool detached;	     /* frames that are left open must not meet the returns of new links */
 };
 
@@ -81,7 +82,9 @@ static struct probe_session *open_with(struct probe_object *object, size_t funct
 	struct probe_session *session = object ? calloc(1, sizeof(*session)) : NULL;
 	int err = errno;
 
-	if (session) {
+	if (session)
+		session->refused = calloc(function_count, sizeof(*session->refused));
+	if (session && session->refused) {
 		session->function_count = function_count;
 		session->exit_count = exit_count;
 		session->generation = 1;
@@ -92,8 +95,12 @@ static struct probe_session *open_with(struct probe_object *object, size_t funct
 		if (session->strip)
 			return session;
 		err = errno;
+	} else if (session) {
+		err = ENOMEM;
 	}
 	probe_object_unload(object);
+	if (session)
+		free(session->refused);
 	free(session);
 	errno = err;
 	return NULL;
@@ -252,6 +259,7 @@ static void settle_refused(struct probe_session *session, const struct group *gr
 	for (size_t i = 0; i < group->count; i++) {
 		const struct probe_function *function = &group->functions[group->ids[i]];
 
+		session->refused[group->ids[i]] = group->refused[i];
 		if (!group->refused[i])
 			continue;
 		if (refused++ < MOST_NAMED)
@@ -487,6 +495,11 @@ int probe_session_switch(struct probe_session *session, pid_t pid, const struct 
 
 /* ---- closing ------------------------------------------------------------------------------------------ */
 
+bool probe_session_refused(const struct probe_session *session, uint32_t function)
+{
+	return session->refused[function];
+}
+
 size_t probe_session_armed(const struct probe_session *session)
 {
 	return session->armed;
@@ -546,6 +559,7 @@ void probe_session_close(struct probe_session *session)
 	exit_places_clear(&session->places);
 	link_clear(&session->links);
 	sites_clear(&session->sites);
+	free(session->refused);
 	free(session);
 }
 

@@ -85,6 +85,9 @@ int probe_session_attach(struct probe_session *session, pid_t pid, const struct 
 int probe_session_switch(struct probe_session *session, pid_t pid, const struct probe_function *functions,
 			 size_t count);
 
+/* True if the kernel took no probe on this function, when its process was last hooked. */
+bool probe_session_refused(const struct probe_session *session, uint32_t function);
+
 /* How many functions are armed, over all calls of probe_session_attach. */
 size_t probe_session_armed(const struct probe_session *session);
 

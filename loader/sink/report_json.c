@@ -59,6 +59,27 @@ static void put_function(const struct timeline *timeline, FILE *out,
 	putc('}', out);
 }
 
+/* What was asked for and is not hooked: nothing is known of its calls. */
+static void put_not_hooked(const struct timeline *timeline, FILE *out)
+{
+	const char *separator = "";
+
+	fputs("\"not_hooked\":[", out);
+	for (size_t i = 0; i < timeline->function_count; i++) {
+		const struct function_info *function = &timeline->functions[i].info;
+
+		if (!function->not_hooked)
+			continue;
+		fprintf(out, "%s\n{\"name\":", separator);
+		separator = ",";
+		escape_json(out, timeline->names[function->name]);
+		fputs(",\"module\":", out);
+		escape_json(out, timeline->names[function->module]);
+		fprintf(out, ",\"reason\":\"%s\"}", words_not_hooked(function->not_hooked));
+	}
+	fputs("],\n", out);
+}
+
 /* Earlier names and the last one, where a thread had several. */
 static void put_names(const struct timeline *timeline, FILE *out, const struct lane *lane)
 {
@@ -174,7 +195,9 @@ static int put_all(const struct timeline *timeline, const struct timeline_summar
 		fputs(i ? ",\n" : "\n", out);
 		put_function(timeline, out, &summary->functions[i]);
 	}
-	fputs("],\n\"threads\":[", out);
+	fputs("],\n", out);
+	put_not_hooked(timeline, out);
+	fputs("\"threads\":[", out);
 	for (size_t i = 0; i < timeline->lane_count; i++) {
 		fputs(i ? ",\n" : "\n", out);
 		put_thread(timeline, out, &timeline->lanes[i]);

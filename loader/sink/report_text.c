@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "sink/cell.h"
+#include "sink/escape.h"
 #include "sink/output.h"
 #include "sink/report.h"
 #include "sink/table.h"
 #include "sink/words.h"
 
 #define LOSSES_SHOWN 20
+#define NAMES_SHOWN  20
 
 static const struct table_column name_columns[] = {{"NAME", false}, {"KIND", false}, {"CALLS", true}};
 
@@ -118,6 +120,81 @@ static int print_functions(const struct timeline *timeline, const struct timelin
 	return err;
 }
 
+/* ---- lines of functions under their table ---- */
+
+/* A list that has a beginning once there is something in it, and of which only so much is shown. */
+struct name_list {
+	FILE *out;
+	const char *begin;
+	size_t count;
+};
+
+/* Its name, and a number where there is one. */
+static int list_add(struct name_list *list, const char *name, uint64_t number)
+{
+	char *shown;
+
+	if (list->count++ >= NAMES_SHOWN)
+		return 0;
+	shown = escape_text(name);
+	if (!shown)
+		return -ENOMEM;
+	fprintf(list->out, "%s%s", list->count == 1 ? list->begin : ", ", shown);
+	if (number)
+		fprintf(list->out, " %" PRIu64, number);
+	free(shown);
+	return 0;
+}
+
+static void list_end(struct name_list *list, const char *end)
+{
+	if (list->count > NAMES_SHOWN)
+		fprintf(list->out, " and %zu more", list->count - NAMES_SHOWN);
+	if (list->count)
+		fprintf(list->out, "%s\n", end);
+}
+
+static int print_too_deep(const struct timeline *timeline, FILE *out)
+{
+	struct name_list list = {out, "Too deep, so not in the table: ", 0};
+	int err = 0;
+
+	for (size_t i = 0; i < timeline->function_count && !err; i++) {
+		const struct function_entry *entry = &timeline->functions[i];
+
+		if (entry->accounting.too_deep)
+			err = list_add(&list, timeline->names[entry->info.name], entry->accounting.too_deep);
+	}
+	list_end(&list, " (a thread can have 64 calls open with uretprobes, some 16,000 otherwise)");
+	return err;
+}
+
+/* One line for each reason. */
+static int print_not_hooked(const struct timeline *timeline, FILE *out)
+{
+	uint32_t why = 0, next;
+	int err = 0;
+
+	do {
+		struct name_list list = {out, "Not hooked: ", 0};
+		char end[128];
+
+		next = UINT32_MAX;
+		for (size_t i = 0; i < timeline->function_count && !err; i++) {
+			const struct function_info *function = &timeline->functions[i].info;
+
+			if (why && function->not_hooked == why)
+				err = list_add(&list, timeline->names[function->name], 0);
+			if (function->not_hooked > why && function->not_hooked < next)
+				next = function->not_hooked;
+		}
+		snprintf(end, sizeof(end), ": %s", words_not_hooked(why));
+		list_end(&list, end);
+		why = next;
+	} while (next != UINT32_MAX && !err);
+	return err;
+}
+
 static int add_thread(struct table *table, const struct timeline *timeline, const struct lane *lane)
 {
 	int err = table_cell(table, "%" PRIu32, lane->pid);
@@ -222,6 +299,10 @@ static int print_all(const struct timeline *timeline, const struct timeline_summ
 
 	errno = 0;
 	err = print_functions(timeline, summary, out, options);
+	if (!err)
+		err = print_too_deep(timeline, out);
+	if (!err)
+		err = print_not_hooked(timeline, out);
 	if (!err)
 		err = print_threads(timeline, out, options);
 	if (!err)

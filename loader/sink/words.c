@@ -36,6 +36,18 @@ const char *words_flags(unsigned flags, char *text)
 	return text;
 }
 
+const char *words_not_hooked(uint32_t why)
+{
+	switch (why) {
+	case NOT_HOOKED_SITE:
+		return "the kernel takes no probe there";
+	case NOT_HOOKED_RETURNS:
+		return "where it returns cannot be told";
+	default:
+		return "for a reason that is not known here";
+	}
+}
+
 const char *words_mark(unsigned kind)
 {
 	switch (kind) {

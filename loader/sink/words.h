@@ -20,6 +20,9 @@ const char *words_flags(unsigned flags, char *text);
 /* What a mark is: "instant", "counter", "frame" ... */
 const char *words_mark(unsigned kind);
 
+/* Why a function is not hooked (enum not_hooked), behind its name and a colon. */
+const char *words_not_hooked(uint32_t why);
+
 /* Where events were lost, with its index: "kernel ring of cpu 3". */
 void words_loss(const struct loss_event *loss, char *text, size_t size);
 

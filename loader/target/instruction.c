@@ -94,7 +94,8 @@ static bool is_jumped_to(const struct code *code, uint64_t target)
 	return false;
 }
 
-/* With a lock or an old segment prefix (`cs nopw`, a filler) the kernel takes no probe. */
+/* On EVEX and int3, and with a lock or an old segment prefix (`cs nopw`, a filler), the kernel takes no
+ * probe. */
 static bool is_refused(const struct code *code, uint64_t at)
 {
 	for (; at < code->length; at++) {
@@ -103,7 +104,7 @@ static bool is_refused(const struct code *code, uint64_t at)
 		if (byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e || byte == 0xf0)
 			return true;
 		if (byte != 0x66 && byte != 0x67 && byte != 0xf2 && byte != 0xf3)
-			return false;
+			return byte == 0x62 || byte == 0xcc;
 	}
 	return false;
 }
@@ -123,6 +124,8 @@ static bool is_emulated_x86(const uint8_t *b, size_t length)
 
 static enum probe_cost cost_x86(const struct code *code, uint64_t at)
 {
+	if (is_refused(code, at))
+		return PROBE_COST_REFUSED;
 	if (is_optimisable(code, at))
 		return PROBE_COST_NOP5;
 	if (at < code->length && is_emulated_x86(code->bytes + at, code->length - at))

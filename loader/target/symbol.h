@@ -22,6 +22,7 @@ enum probe_cost {
 	PROBE_COST_NOP5 = 1, /* optimised by the kernel: cheapest */
 	PROBE_COST_EMULATED, /* push, nop, jmp: emulated */
 	PROBE_COST_STEPPED,  /* everything else: single-stepped */
+	PROBE_COST_REFUSED,  /* as far as can be seen, the kernel takes no probe there */
 };
 
 struct function {

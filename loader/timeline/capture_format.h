@@ -20,7 +20,7 @@
 #include "timeline/event.h"
 
 #define CAPTURE_MAJOR	     1
-#define CAPTURE_MINOR	     1
+#define CAPTURE_MINOR	     2
 #define CAPTURE_CHUNK_MAGIC  0x4b484353u /* the bytes "SCHK" in a little-endian file */
 #define CAPTURE_MAGIC	     "scopecap"	 /* the first bytes of the header's payload */
 #define CAPTURE_BYTE_ORDER   0x01020304u

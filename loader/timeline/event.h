@@ -142,13 +142,21 @@ static inline int loss_is_manual(const struct loss_event *loss)
 	       (loss->place == LOSS_HANDOFF && loss->pid);
 }
 
-/* A hooked function. Ids are given by the loader, from 0, and are the same in every record of the capture. */
+/* Why a function that was asked for is not hooked: nothing is known of its calls. */
+enum not_hooked {
+	NOT_HOOKED_SITE = 1,	/* the kernel takes no probe on an instruction of it */
+	NOT_HOOKED_RETURNS = 2, /* where it returns cannot be told */
+};
+
+/* A function to hook. Ids are given by the loader, from 0, and are the same in every record of the capture.
+ */
 struct function_info {
 	uint64_t address; /* virtual address in its module's file */
 	uint32_t id;
 	uint32_t name;	 /* raw symbol */
 	uint32_t module; /* base name of the file it is in */
-	uint32_t reserved;
+	/* since version 1.2 of the file: enum not_hooked; 0: it is hooked (before: or is not) */
+	uint32_t not_hooked;
 };
 static_assert(sizeof(struct function_info) == 24, "on disk");
 

@@ -90,13 +90,13 @@ static void summarise(struct function_group *group)
 	statistics->max_ns = durations.max_ns;
 }
 
-/* The line of a function, with or without calls, or of a manual name that has scopes. */
+/* The line of a hooked function, with or without calls, or of a manual name that has scopes. */
 static bool take(struct function_collector *collector, const struct timeline *timeline, size_t slot,
 		 struct function_statistics *statistics)
 {
 	bool hooked = slot < timeline->function_count;
 
-	if (!hooked && !collector->slots[slot])
+	if (!collector->slots[slot] && (!hooked || timeline->functions[slot].info.not_hooked))
 		return false;
 	memset(statistics, 0, sizeof(*statistics));
 	statistics->exact = true;

@@ -117,6 +117,48 @@ record -p "$thrower" -f hooked --returns=uretprobe --force --duration 200ms
 expect_status 0 "--force"
 expect_text "$T/run.err" 'armed 1 of 1' "--force"
 
+say "== functions that are not hooked, and calls too deep"
+# Whoever gets the file sees that nothing is known of their calls: neither of one that the kernel takes no probe on, nor
+# of one whose returns cannot be told.
+if [ "$(uname -m)" = x86_64 ]; then
+	cat >"$T/locked.c" <<-'END'
+		int counter;
+		__attribute__((naked)) void locked(void) { __asm__("lock incl counter(%rip)\n\tret"); }
+		__attribute__((naked)) void leaves(void) { __asm__("nop\n\t.byte 6\n\tret"); }
+		__attribute__((noinline)) void plain(void) { __asm__ volatile("nop"); }
+		__attribute__((noinline)) void idle(void) { __asm__ volatile("nop; nop"); }
+		int main(int argc, char **argv)
+		{
+			(void)argv;
+			for (int i = 0; i < 7; i++) { locked(); plain(); }
+			if (argc > 9) { idle(); leaves(); }
+			return 0;
+		}
+	END
+	"${CC:-cc}" -O1 -fcf-protection=none "$T/locked.c" -o "$T/locked" || fail "no C compiler"
+	run "$SCOPETRACE" record -f locked -f leaves -f plain -f idle --returns=instruction -o "$T/locked.scope" -- "$T/locked"
+	expect_status 0 "a refused probe"
+	expect_text "$T/run.err" 'armed 2 of 4' "a refused probe"
+	run "$SCOPETRACE" report "$T/locked.scope"
+	expect_text "$T/run.out" '^Not hooked: locked: the kernel takes no probe there$' "a refused probe"
+	expect_text "$T/run.out" '^Not hooked: leaves: where it returns cannot be told$' "returns that cannot be told"
+	expect_text "$T/run.out" '^idle +hooked +0 ' "a function that was not called"
+	! grep -E '^(locked|leaves) ' "$T/run.out" || fail "a function that is not hooked has a row"
+	run "$SCOPETRACE" report "$T/locked.scope" --json
+	expect_text "$T/run.out" '"name":"locked","module":"locked","reason":"the kernel' "a refused probe"
+	mv "$T/run.out" "$T/locked.json"
+	python3 "$HERE/read_capture.py" "$T/locked.scope" --report "$T/locked.json" >"$T/locked.out" ||
+		fail "a refused probe: $(cat "$T/locked.out")"
+	run "$SCOPETRACE" functions "$T/locked" locked plain
+	expect_text "$T/run.out" '^locked .* refused +refused' "functions"
+	expect_text "$T/run.err" 'left out: 1 of 2' "functions"
+fi
+run "$SCOPETRACE" record -f rec --returns=uretprobe -o "$T/deep.scope" -- "$O/targets/recurse" 70
+expect_status 0 "calls too deep"
+expect_text "$T/run.err" 'warning: 6 calls were nested too deep.*--returns=instruction' "calls too deep"
+run "$SCOPETRACE" report "$T/deep.scope"
+expect_text "$T/run.out" '^Too deep, so not in the table: rec 6 ' "calls too deep"
+
 for name in calls sleeper demo thrower; do
 	kill -TERM "${pid[$name]}"
 	finish $name

@@ -46,6 +46,7 @@ class Capture:
         self.processes, self.threads, self.functions, self.anchors = [], [], [], []
         self.hooked, self.manual, self.losses, self.accounts, self.segments = [], [], [], [], []
         self.chunks, self.index = [], []
+        self.not_hooked = set()
         self.footer = self.span = None
         self.end = 0  # of the last whole chunk
         self.clocks = {}  # pid -> clock, as declared so far
@@ -103,7 +104,7 @@ class Capture:
             elif kind in self.sizes:
                 self.take_records(kind, payload)
             else:
-                need(self.minor > 1, f"type {kind}")
+                need(self.minor > 2, f"type {kind}")
 
     def header(self, payload):
         need(payload[:8] == b"scopecap", "magic")
@@ -168,9 +169,11 @@ class Capture:
         self.threads.append((start, time, pid, tid, self.strings[name], change))
 
     def take_functions(self, record):
-        address, number, name, module = fields("QIII", record)
+        address, number, name, module, not_hooked = fields("QIIII", record)
         need(number == len(self.functions), "order of functions")
         self.functions.append((self.strings[name], self.strings[module], address))
+        if not_hooked:
+            self.not_hooked.add(number)
 
     def take_anchors(self, record):
         self.anchors.append(fields("QQII", record))
@@ -268,7 +271,9 @@ class Capture:
 
     def sums(self):
         functions, threads = {}, Counter()
-        for name, module, _ in self.functions:
+        for number, (name, module, _) in enumerate(self.functions):
+            if number in self.not_hooked:
+                continue
             functions[name.decode(errors="replace"), module.decode(errors="replace"), "hooked"] = [0, 0, 0]
         for start, end, pid, tid, function, flags, _, _ in self.hooked:
             name, module, _ = self.functions[function]
@@ -318,8 +323,13 @@ def compare(capture, report):
             need(abs(total - theirs[key]["total_ns"]) <= (2 * calls if key[2] == "manual" else 0),
                  f"total of {key}: {float(total)}, {theirs[key]['total_ns']}")
     same("threads", dict(threads), {(t["pid"], t["tid"]): t["scopes"] for t in report["threads"] if t["scopes"]})
+    same("not hooked", sorted(capture.functions[number][0].decode() for number in capture.not_hooked),
+         sorted(f["name"] for f in report["not_hooked"]))
     for function, account in capture.accounts:
         name, module, _ = capture.functions[function]
+        if function in capture.not_hooked:
+            need(not account["entries"], f"{name} was not hooked, and was entered")
+            continue
         entry = theirs[name.decode(), module.decode(), "hooked"]
         for term, value in account.items():
             if term in entry and term not in ("unwound", "instants", "unfinished"):

@@ -60,7 +60,7 @@ Test(report, json_keys)
 		"max_ns'.split());"
 		"h=f|a-set('segment_lost segment_handoff_lost segment_expired written_off recursion_misses segment_delivered segment_holes "
 		"balanced'.split());"
-		"assert list(d)=='functions threads processes losses frames asyncs async_orphans counters arguments instants accounting'.split();"
+		"assert list(d)=='functions not_hooked threads processes losses frames asyncs async_orphans counters arguments instants accounting'.split();"
 		"assert set(d['accounting'])==a, a^set(d['accounting']);"
 		"assert all(set(x)==(h if x['kind']=='hooked' else f) for x in d['functions']);"
 		"assert all(list(x)=='pid tid name scopes max_depth'.split()+['names']*(x['tid']==101 "
@@ -187,6 +187,32 @@ Test(report, cut_short)
 	free(text);
 	text = written(report_json, &timeline, NULL, NULL);
 	cr_assert_not_null(strstr(text, "\"balanced\":false}"));
+	free(text);
+}
+
+/* A function that could not be hooked must not look like one that was never called. */
+Test(report, not_hooked)
+{
+	struct timeline timeline = *sample_timeline();
+	struct function_entry functions[5];
+	char *text;
+
+	memcpy(functions, timeline.functions, sizeof(functions));
+	functions[3].info.not_hooked = NOT_HOOKED_SITE;
+	timeline.functions = functions;
+	text = written(report_text, &timeline, NULL, NULL);
+	cr_expect_null(strstr(text, "\nidle, \"never\" called  hooked"), "%s", text);
+	cr_expect_not_null(
+		strstr(text, "\nNot hooked: idle, \"never\" called: the kernel takes no probe there\n"), "%s",
+		text);
+	free(text);
+	functions[3].info.not_hooked = NOT_HOOKED_RETURNS;
+	text = written(report_json, &timeline, NULL, NULL);
+	cr_expect_null(strstr(text, "{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\",\"kind\""));
+	cr_expect_not_null(
+		strstr(text, "\"not_hooked\":[\n{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\","
+			     "\"reason\":\"where it returns cannot be told\"}],\n"),
+		"%s", text);
 	free(text);
 }
 

@@ -107,6 +107,17 @@ Test(instruction, what_the_kernel_refuses_behind_endbr64_keeps_the_probe_on_it)
 	assert_probe(X86(ENDBR, 0x66, 0x90, RET), true, 4, PROBE_COST_EMULATED);
 }
 
+/* At the beginning there is no other place: the probe is refused, and the cost says so. */
+Test(instruction, what_the_kernel_refuses_at_the_entry)
+{
+	assert_probe(X86(0xf0, 0x83, 0x04, 0x24, 0x00, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x2e, 0x0f, 0x1f, 0x40, 0x00, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x3e, 0xff, 0xe0), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x62, 0xf1, 0x7d, 0x48, 0x6f, 0x07, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0xcc, RET), true, 0, PROBE_COST_REFUSED);
+}
+
 Test(instruction, arm64_is_never_read_as_x86)
 {
 	/*
