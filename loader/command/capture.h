@@ -98,6 +98,7 @@ struct capture_lifecycle {
 		hooking; /* while the session's links are made anew; who drains does not wait for it */
 	struct capture_exec *execs;
 	size_t count, capacity;
+	uint64_t forks;	   /* of the process, as far as they were told */
 	bool over;	   /* the probes are being closed: forks are followed no more */
 	bool seen;	   /* one before */
 	uint64_t named_ns; /* since when the process has its present name; 0: since its start */

@@ -132,6 +132,16 @@ static void say_losses(const struct accounting_total *total, uint64_t overwritte
 			lost);
 }
 
+static void say_forks(const struct capture *c)
+{
+	uint64_t forks = c->lifecycle.forks;
+
+	if (forks)
+		log_info("%" PRIu64
+			 " process%s forked; what %s called is not in this capture (-p traces one)",
+			 forks, forks == 1 ? " was" : "es were", forks == 1 ? "it" : "they");
+}
+
 static void say_file(const char *output, uint64_t bytes)
 {
 	bool named = strcmp(output, "scopetrace.scope") != 0, large = bytes >= 1000000;
@@ -155,6 +165,7 @@ static void say_closing(const struct capture *c, const struct accounting_total *
 	accounting_line(total, line, sizeof(line));
 	log_info("%s", line);
 	say_losses(total, c->segments.overwritten);
+	say_forks(c);
 	if (!c->session && !c->segments.done_count)
 		log_warning("the command has shown no libscope segment by its end, and no -f was given: "
 			    "nothing was captured");

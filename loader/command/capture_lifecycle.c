@@ -19,6 +19,7 @@ static void forked(void *context, uint32_t child, uint32_t parent, uint64_t time
 
 	(void)child, (void)parent, (void)time_ns;
 	pthread_mutex_lock(&c->lifecycle.lock);
+	c->lifecycle.forks++;
 	if (!c->lifecycle.over)
 		probe_session_forked(c->session);
 	pthread_mutex_unlock(&c->lifecycle.lock);

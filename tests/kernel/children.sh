@@ -15,6 +15,7 @@ check() {
 	say "$what: $(tail -n 1 "$T/run.out")"
 	expect_status 0 "$what"
 	expect_text "$T/run.out" 'truth handle=2020/2020 died=0' "$what"
+	expect_text "$T/run.err" '[0-9] processes were forked; what they called is not in this capture' "$what"
 	run "$SCOPETRACE" report "$T/children.scope" --json
 	expect_text "$T/run.out" '"name":"handle".*"calls":2020,' "$what"
 }
