@@ -180,11 +180,12 @@ static uint64_t calls_in(const struct capture *c, const struct capture_writer *w
 	return calls;
 }
 
+/* `length_ns`: shorter than asked for while the capture is. */
 static void say_written(const struct capture *c, const struct capture_writer *writer, const char *why,
-			const char *path)
+			const char *path, uint64_t length_ns)
 {
 	log_info("%s: the last %g s are in %s: %" PRIu64 " calls, %" PRIu64 " manual events", why,
-		 (double)c->options->flight_ns / 1e9, path, calls_in(c, writer),
+		 (double)(length_ns / 1000000) / 1e3, path, calls_in(c, writer),
 		 capture_writer_manual_in_file(writer));
 }
 
@@ -219,7 +220,7 @@ static int write_snapshot(struct capture *c, const char *path)
 	if (!err)
 		err = capture_writer_flush(writer);
 	if (!err)
-		say_written(c, writer, flight->why, path);
+		say_written(c, writer, flight->why, path, flight->asked_ns - how.since_ns);
 	finished = capture_writer_finish(writer, how.since_ns, io_now_ns(), 0);
 	return err ? err : finished;
 }
@@ -346,7 +347,7 @@ int capture_write_flight(struct capture *c, uint64_t *start_ns, uint64_t end_ns)
 	if (err)
 		return err;
 	say_why(c, why, sizeof(why));
-	say_written(c, c->writer, why, c->options->output);
+	say_written(c, c->writer, why, c->options->output, end_ns - how.since_ns);
 	say_what_was_missed(c);
 	return 0;
 }

@@ -159,7 +159,7 @@ mv "$T/place" "$T/elsewhere"
 send program-again "call 201"
 wait_line record-again 'slow_call took .*: there is no whole file of it in .*/place/again.scope.1; '
 mv "$T/elsewhere" "$T/place"
-wait_line record-again 'slow_call took .*: the last 1 s are in .*/place/again.scope.2: '
+wait_line record-again 'slow_call took .*: the last (1|0\.[0-9]+) s are in .*/place/again.scope.2: '
 expect_slow "$T/place/again.scope.2" hooked slow_call
 kill -INT "${pid[record-again]}"
 finish record-again
@@ -182,6 +182,11 @@ finish record-manual
 send program-manual quit
 finish program-manual
 expect_balanced "$T/manual.scope" "manual scopes alone"
+
+say "== a program that ends long before the window is over"
+run "$SCOPETRACE" record -f outer --flight 60s -o "$T/brief.scope" -- "$O/targets/calls" --threads 1 --calls 1 --rate 0
+expect_status 0 "a short program"
+expect_text "$T/run.err" 'exit status 0: the last [0-9]?(\.[0-9]+)? s are in .*/brief.scope: ' "a short program"
 
 say "== a crash"
 start record-crash out "$SCOPETRACE" record -f work -f slow_call --flight 500ms -o "$T/crash.scope" -- "$O/targets/flight" 1000
@@ -250,14 +255,14 @@ send record-exit "after 0"
 wait_line record-exit '^reached'
 kill -INT "${pid[record-exit]}"
 kill -USR1 "${pid[record-exit]}"
-until grep -q 'SIGUSR1: the last 10 s are in .*/exit.scope.1: ' "$T/record-exit.err"; do
+until grep -Eq 'SIGUSR1: the last [0-9.]+ s are in .*/exit.scope.1: ' "$T/record-exit.err"; do
 	kill -0 "${pid[record-exit]}" 2>/dev/null || fail "SIGUSR1 after Ctrl-C has ended the recorder"
 	sleep 0.02
 done
 send record-exit quit
 finish record-exit
 expect_status 0 "a command that ends"
-expect_text "$T/record-exit.err" 'the command has ended with exit status 0: the last 10 s are in ' "a command that ends"
+expect_text "$T/record-exit.err" 'the command has ended with exit status 0: the last [0-9.]+ s are in ' "a command that ends"
 expect_balanced "$T/exit.scope" "a command that ends"
 
 say "== memory"
