@@ -26,6 +26,16 @@ static int read_symbols(struct capture *c)
 	return -ESTALE;
 }
 
+/* Who starts a program by another, a shell perhaps, may mean functions of that one. */
+static void say_what_is_traced(const struct capture_options *o)
+{
+	if (o->command && o->command[1])
+		log_info(
+			"functions are looked for in %s and its libraries, as that process alone is traced: to trace "
+			"a program that it starts, give that as the command, or its process id (-p)",
+			o->command[0]);
+}
+
 int capture_choose(struct capture *c)
 {
 	const struct capture_options *o = c->options;
@@ -47,6 +57,8 @@ int capture_choose(struct capture *c)
 			c->symbols.fork_evidence);
 	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
 			      &c->functions, &c->function_count);
+	if (err == -ENOENT)
+		say_what_is_traced(o);
 	if (!err)
 		err = symbol_table_hold(&c->symbols, c->functions, c->function_count);
 	if (err)

@@ -64,8 +64,12 @@ static int resolve(const char *path, char *resolved)
 	char found[PATH_MAX];
 	struct stat status;
 
+	if (!*path) {
+		log_error("there is no program '': its name is empty");
+		return -ENOENT;
+	}
 	if (!strchr(path, '/')) {
-		if (!*path || !find_in_path(path, found, sizeof(found))) {
+		if (!find_in_path(path, found, sizeof(found))) {
 			log_error("there is no program %s in PATH; give its path (./%s) if it is a file here",
 				  path, path);
 			return -ENOENT;
@@ -111,8 +115,10 @@ static int say_not_elf(const char *path)
 	char interpreter[256];
 
 	if (script_interpreter(path, interpreter, sizeof(interpreter)))
-		log_error("%s is a script; the program that runs is its interpreter: give that (%s %s)", path,
-			  interpreter, path);
+		log_error(
+			"%s is a script; the program that runs is its interpreter: give that (%s %s), or the "
+			"program of yours that the script starts",
+			path, interpreter, path);
 	else
 		log_error("%s is not an ELF program or library", path);
 	return -ENOEXEC;

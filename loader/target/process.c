@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,7 +334,13 @@ static void say_failure(pid_t pid, int err)
 {
 	switch (err) {
 	case -ESRCH:
-		log_error("there is no process %d (or it has ended); `ps -e` lists what runs", pid);
+		if (!kill(pid, 0) || errno == EPERM)
+			log_error(
+				"process %d has ended, and waits for its parent to take note (a zombie): nothing is "
+				"left of it to look at",
+				pid);
+		else
+			log_error("there is no process %d (or it has ended); `ps -e` lists what runs", pid);
 		break;
 	case -EINVAL:
 		log_error("%d is %s", pid,

@@ -32,7 +32,8 @@ struct selector {
 
 static int refuse(const char *text, size_t column, const char *why)
 {
-	log_error("pattern %s: %s (column %zu)\n\t%s\n\t%*s^", text, why, column + 1, text, (int)column, "");
+	log_error("pattern '%s': %s (column %zu)\n\t%s\n\t%*s^", text, why, column + 1, text, (int)column,
+		  "");
 	return -EINVAL;
 }
 

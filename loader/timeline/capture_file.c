@@ -180,8 +180,8 @@ static int open_path(struct chunk_file *file, const char *path)
 	file->fd = open(is_input ? "/dev/stdin" : path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (file->fd < 0) {
 		err = -errno;
-		log_error("cannot open the capture %s: %s%s", file->path, strerror(-err),
-			  err == -ENOENT ? "; scopetrace record makes one" : "");
+		log_error("cannot open the capture %s: %s%s", *path ? file->path : "'' (its name is empty)",
+			  strerror(-err), err == -ENOENT ? "; scopetrace record makes one" : "");
 		return err;
 	}
 	file->seekable = lseek(file->fd, 0, SEEK_CUR) == 0;

@@ -53,6 +53,14 @@ record -p "$calls" -f outre
 expect 1 "a pattern that matches nothing" 'outre' 'outer'
 record -p "$calls" -f '/[/'
 expect 1 "a pattern that is no regular expression" '\['
+record -f outer -- sh -c "$O/targets/calls"
+expect 125 "a function of a program that the command starts" 'outer' 'that process alone is traced'
+record -p "$calls" -f ''
+expect 1 "a pattern that is empty" "pattern '':.*missing"
+record -f outer -- ''
+expect 127 "a command without a name" "name is empty"
+run "$SCOPETRACE" report ''
+expect 1 "a capture without a name" "name is empty"
 run "$SCOPETRACE" record -p "$calls" -f outer -o "$T/no/such/directory/out.scope"
 expect 1 "a file that cannot be made" 'directory' ' -o'
 run "$SCOPETRACE" report "$T/none.scope"

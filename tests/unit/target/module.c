@@ -257,7 +257,7 @@ Test(module, what_is_no_program_is_refused_with_the_reason)
 	assert_refused("/dev/null", -EACCES, "a special file");
 	snprintf(path, sizeof(path), "%s/missing", scratch());
 	assert_refused(path, -ENOENT, "No such file");
-	assert_refused("", -ENOENT, "no program  in PATH");
+	assert_refused("", -ENOENT, "name is empty");
 	snprintf(path, sizeof(path), "%s/script", scratch());
 	shell("printf '#! /usr/bin/env python3\\n' >%s; chmod +x %s", path, path);
 	assert_refused(path, -ENOEXEC,

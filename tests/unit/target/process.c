@@ -117,6 +117,7 @@ Test(process, one_that_is_gone_is_told_so)
 	/* A zombie first: ended, and not yet reaped. */
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 	cr_assert_eq(process_open(pid, &process), -ESRCH);
+	cr_assert_not_null(strstr(messages(), "has ended, and waits for its parent"), "%s", messages());
 	waitpid(pid, NULL, 0);
 	cr_assert_eq(process_open(pid, &process), -ESRCH);
 	cr_assert_not_null(strstr(messages(), "there is no process"), "%s", messages());
