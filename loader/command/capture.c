@@ -108,7 +108,9 @@ static int name_launched(struct capture *c)
 /* The child; it maps each file of a chosen function. They lie one module after another. */
 static int prepare_launch(struct capture *c)
 {
-	struct launch_plan plan = {.argv = c->options->command, .mask = &c->old_mask};
+	struct launch_plan plan = {.argv = c->options->command,
+				   .mask = &c->old_mask,
+				   .spare_stdout = strcmp(c->options->output, "-") == 0};
 	const char **files = calloc(c->function_count + 1, sizeof(*files));
 	int err;
 

@@ -110,6 +110,8 @@ static void __attribute__((noreturn)) become(int go, int failure, const struct l
 	err = path ? 0 : errno;
 	shell = shell_arguments(path, plan->argv);
 	map_files(plan->files, plan->file_count);
+	if (plan->spare_stdout)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	sigprocmask(SIG_SETMASK, plan->mask, NULL);
 	if (write(failure, &ready, sizeof(ready)) < 0)
 		_exit(125);

@@ -23,6 +23,7 @@ struct launch_plan {
 	const sigset_t *mask;	  /* the signal mask that it shall have */
 	const char *const *files; /* in which its probes will be */
 	size_t file_count;
+	bool spare_stdout; /* what it prints goes to stderr: stdout is another's */
 };
 
 /*

@@ -42,6 +42,15 @@ run "$SCOPETRACE" export "$T/manual.scope" -t csv
 expect_rows 1 ',0,manual,start_up,'
 expect_rows 0 ',hooked,'
 
+say "== to standard output, which then is not the command's"
+run "$SCOPETRACE" record -o - -- "$DEMO" 0.2
+expect_status 0 "record -o - -- demo"
+expect_text "$T/run.err" '^demo: pid' "what the command prints"
+mv "$T/run.out" "$T/piped.scope"
+run "$SCOPETRACE" export "$T/piped.scope" -t csv
+expect_status 0 "export of what came out"
+expect_rows 1 ',0,manual,start_up,'
+
 say "== a command that ends at once"
 for attempt in 1 2 3 4 5; do
 	run "$SCOPETRACE" record -o "$T/short.scope" -f outer -- "$O/targets/calls" --threads 1 --calls 1 --rate 0 --manual
