@@ -436,6 +436,13 @@ struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader
 	return counts;
 }
 
+uint64_t scope_reader_cursor(const struct scope_reader *reader, uint32_t ring)
+{
+	if (ring >= header_of(reader)->ring_count)
+		return 0;
+	return load_cursor(&reader->ring[ring], reader->ring[ring].at.next);
+}
+
 uint64_t scope_reader_claim(const struct scope_reader *reader)
 {
 	return reader->claim;

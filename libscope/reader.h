@@ -110,6 +110,9 @@ struct scope_reader_counts {
 };
 struct scope_reader_counts scope_reader_counts(const struct scope_reader *reader);
 
+/* The claims made in one ring so far: the next event there has this one. 0 if there is no such ring. */
+uint64_t scope_reader_cursor(const struct scope_reader *reader, uint32_t ring);
+
 /* The clock of the records' ticks (enum scope_clock of segment.h), and one reading of that clock now. */
 uint32_t scope_reader_clock(const struct scope_reader *reader);
 uint64_t scope_reader_ticks(const struct scope_reader *reader);

@@ -51,6 +51,8 @@ struct shm_source {
 	uint64_t anchored_ns;		   /* 0: none is put out yet */
 	bool unanchored;		   /* something came since */
 	struct scope_reader_counts before; /* what was done with before this capture */
+	uint64_t begun[SCOPE_RINGS_MAX];   /* by ring: the first claim that is not from before */
+	uint64_t overwritten;		   /* lost events from before */
 	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
 	uint64_t drains;
 	struct event_output *output;	     /* of the drain in progress */
@@ -222,6 +224,14 @@ static int put_gaps(struct shm_source *s, bool all)
 	return err;
 }
 
+/* How many of `count` claims are from before this capture. */
+static uint64_t of_before(const struct shm_source *s, uint32_t ring, uint64_t claim, uint64_t count)
+{
+	uint64_t before = s->begun[ring] > claim ? s->begun[ring] - claim : 0;
+
+	return before < count ? before : count;
+}
+
 static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, uint64_t count)
 {
 	struct shm_source *s = context;
@@ -242,6 +252,8 @@ static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, 
 	}
 	gap->last_ns = io_now_ns();
 	gap->count += count;
+	if (!written_off)
+		s->overwritten += of_before(s, ring, claim, count);
 	gap->drain = s->drains;
 	return 0;
 }
@@ -501,6 +513,8 @@ static struct shm_source *open_reader(pid_t pid, uint64_t capture)
 	if (!s->goes_on && !scope_reader_resumes(s->reader))
 		pass_over_leftovers(s);
 	s->before = scope_reader_counts(s->reader);
+	for (uint32_t i = 0; i < SCOPE_RINGS_MAX; i++)
+		s->begun[i] = scope_reader_cursor(s->reader, i);
 	say_backlog(s);
 	if (s->holds) {
 		scope_reader_hold(s->reader);
@@ -576,7 +590,7 @@ uint32_t shm_source_segment(const struct source *source)
 
 uint64_t shm_source_overwritten(const struct source *source)
 {
-	return of(source)->before.overwritten;
+	return of(source)->overwritten;
 }
 
 uint32_t shm_source_slots(const struct source *source)
