@@ -13,9 +13,13 @@
 
 #define SECOND_NS 1000000000ull
 
-/* How long the drain loop sleeps while nothing comes: the kernel's ring is larger than a segment's. */
+/*
+ * How long the drain loops sleep while nothing comes: the kernel's ring is larger than a segment's, it takes
+ * 60 ms of some 2 M calls/s to fill. Each wake-up of an idle virtual machine costs 50 to 100 us.
+ */
 #define LONGEST_SLEEP_MANUAL_NS 4000000ull
-#define LONGEST_SLEEP_HOOKED_NS 16000000ull
+#define LONGEST_SLEEP_HOOKED_NS 25000000ull
+#define LONGEST_SLEEP_FOLLOW_NS 50000000ull /* with no segment to drain */
 
 /*
  * True when a signal asks for the end of the capture; from the first one on, the next ends us at once, as the
@@ -87,7 +91,7 @@ static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
 	relay_end(c->events.relay);
 	*pause_ns =
 		pace_next(pace, now, drained > 0 ? (uint64_t)drained : 0, slots,
-			  segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_HOOKED_NS);
+			  segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_FOLLOW_NS);
 	/* A command waits for us with its first scopes, and then may have many at once. */
 	if (c->segments.source != segment)
 		*pause_ns = pace_hurry(pace);

@@ -29,7 +29,7 @@
 #define LOCK_NS	  200000000ull /* for who looks whether there is a drainer */
 #define CALLS_NS  10000000ull  /* how often the kernel's ring is drained, and everything written */
 #define LOOK_NS	  100000000ull /* how often processes are looked for that were added */
-#define IDLE_NS	  20000000ull  /* the longest sleep */
+#define IDLE_NS	  25000000ull  /* the same while nothing comes */
 
 struct draining {
 	const struct pinned *pinned;
@@ -42,11 +42,13 @@ struct draining {
 	uint64_t start_ns;
 	uint64_t wrote_ns;
 	uint64_t looked_ns;
-	uint64_t drained; /* manual events, in the last round */
-	bool over;	  /* the capture has ended: its account can be written */
-	bool rest;	  /* nobody else takes what is left: also of processes that are off */
-	bool removed;	  /* by hand: nobody comes after us */
-	int error;	  /* met where none can be returned */
+	uint64_t drained;  /* manual events, in the last round */
+	uint64_t pause_ns; /* CALLS_NS, or IDLE_NS */
+	bool busy;	   /* manual events were drained since everything was written */
+	bool over;	   /* the capture has ended: its account can be written */
+	bool rest;	   /* nobody else takes what is left: also of processes that are off */
+	bool removed;	   /* by hand: nobody comes after us */
+	int error;	   /* met where none can be returned */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
@@ -249,7 +251,8 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 	int err = drain_segments(d, slots);
 	ssize_t calls = 0;
 
-	if (err || now - d->wrote_ns < CALLS_NS)
+	d->busy |= d->drained > 0;
+	if (err || now - d->wrote_ns < d->pause_ns)
 		return err;
 	d->wrote_ns = now;
 	/* Asked before the drain, so that what was produced until then is taken. */
@@ -260,6 +263,8 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 		calls = d->calls->ops->drain(d->calls, &d->durable.forward.output);
 	if (!err && calls < 0)
 		err = (int)calls;
+	d->pause_ns = calls > 0 || d->busy ? CALLS_NS : IDLE_NS;
+	d->busy = false;
 	if (!err)
 		err = d->error;
 	if (!err)
@@ -402,7 +407,7 @@ static int run(struct draining *d, uint64_t duration_ns)
 		err = round_of(d, now, &slots);
 		last |= d->over || d->removed;
 		if (!err && !last)
-			pause_for(d, slots ? pace_next(&pace, now, d->drained, slots, IDLE_NS) : CALLS_NS);
+			pause_for(d, slots ? pace_next(&pace, now, d->drained, slots, IDLE_NS) : d->pause_ns);
 	} while (!err && !last);
 	return err;
 }
