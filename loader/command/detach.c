@@ -58,12 +58,7 @@ static int parse(struct detach_options *options, int argc, char **argv)
 		log_error("detach wants --pin DIR, and nothing else but -o FILE");
 		return -EINVAL;
 	}
-	if (options->output && strcmp(options->output, "-") == 0 && isatty(STDOUT_FILENO)) {
-		log_error(
-			"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
-		return -EINVAL;
-	}
-	return 0;
+	return options->output ? option_refuse_terminal(options->output) : 0;
 }
 
 /* From this moment on no hit counts; whoever drains sees it, and takes the rest. */

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "command/command.h"
@@ -44,12 +43,7 @@ static int check_together(const struct pinned_drain_options *o, int argc)
 		log_error("drain wants --pin DIR; `scopetrace drain --help` tells its options");
 		return -EINVAL;
 	}
-	if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO)) {
-		log_error(
-			"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
-		return -EINVAL;
-	}
-	return 0;
+	return option_refuse_terminal(o->output);
 }
 
 int command_drain(int argc, char **argv)

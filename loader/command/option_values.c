@@ -4,7 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "command/options.h"
 #include "command/quantity.h"
 #include "target/returns.h"
@@ -72,6 +74,15 @@ int option_returns(char *value, void *way)
 		}
 	}
 	return option_refuse("--returns", value, "wants auto, uretprobe, instruction or none");
+}
+
+int option_refuse_terminal(const char *output)
+{
+	if (strcmp(output, "-") != 0 || !isatty(STDOUT_FILENO))
+		return 0;
+	log_error(
+		"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
+	return -EINVAL;
 }
 
 int option_stacks(char *value, void *migrate)

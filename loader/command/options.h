@@ -44,6 +44,9 @@ int options_read(const struct option_table *table, void *all, int argc, char **a
 /* Says "OPTION 'VALUE': WANTED". -EINVAL. */
 int option_refuse(const char *option, const char *value, const char *wanted);
 
+/* Where a capture is to go to a terminal: -EINVAL, said. */
+int option_refuse_terminal(const char *output);
+
 /* ---- values; the field's type behind each ---- */
 
 int option_switch(char *value, void *on);   /* bool */

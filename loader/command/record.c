@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/vec.h"
@@ -185,11 +184,8 @@ static int check_together(struct capture_options *o, int argc, char **argv)
 		log_error("record what? Give -p PID, or -- COMMAND; `scopetrace record --help` tells more");
 		return -EINVAL;
 	}
-	if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO)) {
-		log_error(
-			"-o -: a capture is binary, and standard output is a terminal: redirect it, or name a file");
+	if (option_refuse_terminal(o->output))
 		return -EINVAL;
-	}
 	if (o->json && strcmp(o->output, "-") == 0) {
 		log_error("--json and -o - both want standard output: name a file with -o");
 		return -EINVAL;

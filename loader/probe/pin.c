@@ -151,11 +151,16 @@ int pin_make_directory(const char *dir)
 	return err;
 }
 
-bool pin_is_loaded(const char *dir)
+static bool is_there(const char *dir, const char *folder, const char *name)
 {
 	char path[PATH_MAX];
 
-	return !join(path, dir, PROBE_OBJECT_MAPS, "settings") && access(path, F_OK) == 0;
+	return !join(path, dir, folder, name) && access(path, F_OK) == 0;
+}
+
+bool pin_is_loaded(const char *dir)
+{
+	return is_there(dir, PROBE_OBJECT_MAPS, "settings");
 }
 
 static bool is_empty_folder(const char *dir, const char *folder)
@@ -408,13 +413,6 @@ uint64_t pin_recursion_misses(const char *dir)
 }
 
 /* ---- removing ----------------------------------------------------------------------------------------- */
-
-static bool is_there(const char *dir, const char *folder, const char *name)
-{
-	char path[PATH_MAX];
-
-	return !join(path, dir, folder, name) && access(path, F_OK) == 0;
-}
 
 /* By programs and maps that no other object has; some may have been removed by hand. */
 static bool has_ours(const char *dir)
