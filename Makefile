@@ -29,11 +29,12 @@ loader_includes := -Iloader -I. -I$(O)/gen
 loader_libs     := -lbpf -ldw -lelf -lcapstone -lprotobuf-c -liberty -lz -lpthread -lm
 
 # ---- what there is -------------------------------------------------------------------------------------------------
-areas        := base timeline sink target probe source command
-area_sources  = $(sort $(wildcard loader/$(1)/*.c))
-area_objects  = $(patsubst %.c,$(O)/obj/%.o,$(call area_sources,$(1)))
-area_archive  = $(O)/lib/$(1).a
-archives     := $(foreach a,$(areas),$(call area_archive,$(a)))
+# From the bottom to the top; tests/includes.sh holds who may include whom.
+rooms        := base event program code file source probe plan timeline sink follow pinned record command
+room_sources  = $(sort $(wildcard loader/$(1)/*.c))
+room_objects  = $(patsubst %.c,$(O)/obj/%.o,$(call room_sources,$(1)))
+room_archive  = $(O)/lib/$(1).a
+archives     := $(foreach a,$(rooms),$(call room_archive,$(a)))
 
 reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
 producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
@@ -43,8 +44,8 @@ x86_only         := twin zerosize loopentry redzone stackswitch jmpthrower
 target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
 target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
 	$(addprefix $(O)/targets/,$(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.cpp,%,$(wildcard tests/targets/*.cpp)))))
-unit_areas       := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
-unit_programs    := $(addprefix $(O)/unit/,$(unit_areas))
+unit_rooms       := $(filter-out support,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c))))))
+unit_programs    := $(addprefix $(O)/unit/,$(unit_rooms))
 
 .PHONY: all
 all: $(O)/scopetrace $(O)/libscope.a $(O)/libscope.so $(O)/scopetrace.bpf.o
@@ -127,14 +128,15 @@ $(O)/obj/gen/perfetto.pb-c.o: $(O)/gen/perfetto.pb-c.c
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(CFLAGS)) -I$(O)/gen -c $< -o $@
 
 define archive_rule
-$(call area_archive,$(1)): $(call area_objects,$(1)) $(if $(filter sink,$(1)),$(O)/obj/gen/perfetto.pb-c.o)
+$(call room_archive,$(1)): $(call room_objects,$(1)) $(if $(filter sink,$(1)),$(O)/obj/gen/perfetto.pb-c.o)
 	$$(call say,AR)
 	@mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
-$(foreach a,$(areas),$(eval $(call archive_rule,$(a))))
+$(foreach a,$(rooms),$(eval $(call archive_rule,$(a))))
 
-loader_archives := $(addprefix $(O)/lib/,command.a sink.a source.a probe.a target.a timeline.a base.a reader.a)
+loader_archives := $(addprefix $(O)/lib/,command.a record.a pinned.a follow.a plan.a sink.a timeline.a file.a source.a probe.a code.a program.a \
+	event.a base.a reader.a)
 
 $(O)/scopetrace: $(O)/obj/loader/main.o $(loader_archives)
 	$(call say,LD)
@@ -144,7 +146,7 @@ $(O)/scopetrace: $(O)/obj/loader/main.o $(loader_archives)
 $(O)/scopetrace-static: $(O)/obj/loader/main.o $(loader_archives)
 	$(call say,LD)
 	$(Q)$(CC) $(LDFLAGS) -static $(filter %.o,$^) $(filter %.a,$^) -lbpf -ldw -lelf -lcapstone -lprotobuf-c -liberty -llzma \
-		-lbz2 -lzstd -lz -lpthread -lm $(O)/lib/target.a -o $@
+		-lbz2 -lzstd -lz -lpthread -lm $(O)/lib/program.a -o $@
 	$(Q)strip $@
 
 .PHONY: static
@@ -162,21 +164,34 @@ demo: deps
 	$(Q)O=$(O) tests/demo.sh
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
-# What an area may lean on: the same order as the include rules.
+# What a room may lean on: the same order as the include rules.
 unit_libs_base     := base
-unit_libs_timeline := timeline base
-unit_libs_sink     := sink timeline base
-unit_libs_target   := target base
-unit_libs_probe    := probe base
-unit_libs_source   := source probe timeline base reader
-unit_libs_command  := command sink source probe target timeline base reader
+unit_libs_event    := event base
+unit_libs_program  := plan code program base
+unit_libs_code     := code program base
+unit_libs_plan     := plan code program base
+unit_libs_file     := timeline file event base
+unit_libs_timeline := timeline file event base
+unit_libs_sink     := sink timeline file event base
+unit_libs_probe    := probe event base
+unit_libs_source   := source probe event base reader
+unit_libs_pinned   := pinned follow plan source file probe code program event base reader
+unit_libs_record   := record follow plan source timeline file probe code program event base reader
+unit_libs_command  := command record pinned follow plan sink timeline file source probe code program event base reader
 unit_libs_libscope := reader
+# What several rooms' tests share.
+unit_support_program  := program
+unit_support_code     := program
+unit_support_plan     := program
+unit_support_file     := capture
+unit_support_record   := capture
+unit_support_timeline := capture
 
 .SECONDEXPANSION:
-$(O)/unit/%: $$(wildcard tests/unit/%/*.c tests/unit/%/*.h) $$(addprefix $(O)/lib/,$$(addsuffix .a,$$(unit_libs_$$*))) $$(if $$(filter libscope,$$*),$(O)/libscope.a)
+$(O)/unit/%: $$(wildcard tests/unit/%/*.c tests/unit/%/*.h) $$(addprefix tests/unit/support/,$$(addsuffix .c,$$(unit_support_$$*)) $$(addsuffix .h,$$(unit_support_$$*))) $$(addprefix $(O)/lib/,$$(addsuffix .a,$$(unit_libs_$$*))) $$(if $$(filter libscope,$$*),$(O)/libscope.a)
 	$(call say,UNIT)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Wmissing-prototypes -Wshadow,$(CFLAGS)) $(loader_includes) -Ilibscope -Ilibscope/include \
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Wmissing-prototypes -Wshadow,$(CFLAGS)) $(loader_includes) -Itests/unit -Ilibscope -Ilibscope/include \
 		$(LDFLAGS) $(filter %.c,$^) $(filter %.a,$^) -lcriterion $(loader_libs) -o $@
 
 .PHONY: unit
@@ -292,17 +307,17 @@ check-long: deps
 	$(Q)SCOPETRACE_LONG=1 TEST_TIMEOUT=3600 $(MAKE) --no-print-directory test
 
 # ---- benchmarks: each prints JSON lines ------------------------------------------------------------------------------
-$(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a probe.a target.a timeline.a base.a reader.a) \
+$(O)/bench/traced_call: bench/traced_call.c $(addprefix $(O)/lib/,source.a plan.a probe.a code.a program.a event.a base.a reader.a) \
 		$(O)/bench/traced_call_target $(if $(filter x86_64,$(ARCH)),$(O)/bench/traced_call_target.nop5)
 	$(call say,BENCH)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
 
-$(O)/bench/handoff_rate: bench/handoff_rate.c $(addprefix $(O)/lib/,command.a source.a timeline.a base.a)
+$(O)/bench/handoff_rate: bench/handoff_rate.c $(addprefix $(O)/lib/,record.a source.a file.a event.a base.a)
 	$(call say,BENCH)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
 
-$(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,sink.a timeline.a base.a)
+$(O)/bench/capture_rate: bench/capture_rate.c $(addprefix $(O)/lib/,sink.a timeline.a file.a event.a base.a)
 	$(call say,BENCH)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
@@ -327,13 +342,13 @@ $(O)/bench/segment_writer: bench/segment_writer.c $(O)/libscope.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(scope_cost_flags) $^ -pthread -o $@
 
-$(O)/bench/segment_throughput: bench/segment_throughput.c $(addprefix $(O)/lib/,command.a source.a timeline.a base.a reader.a) \
+$(O)/bench/segment_throughput: bench/segment_throughput.c $(addprefix $(O)/lib/,source.a event.a base.a reader.a) \
 		$(O)/bench/segment_writer $(O)/scopetrace
 	$(call say,BENCH)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS) $(loader_includes) $(LDFLAGS) $< $(filter %.a,$^) $(loader_libs) -o $@
 
 # Watches itself, so it is linked with both sides of libscope.
-$(O)/bench/clock_error: bench/clock_error.c $(addprefix $(O)/lib/,source.a timeline.a base.a reader.a) $(O)/libscope.a \
+$(O)/bench/clock_error: bench/clock_error.c $(addprefix $(O)/lib/,source.a timeline.a file.a event.a base.a reader.a) $(O)/libscope.a \
 		$(O)/scopetrace $(O)/targets/calls $(if $(filter x86_64,$(ARCH)),$(O)/targets/calls.nop5)
 	$(call say,BENCH)
 	@mkdir -p $(@D)

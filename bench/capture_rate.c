@@ -19,7 +19,7 @@
 
 #include "base/io.h"
 #include "sink/sink.h"
-#include "timeline/capture_write.h"
+#include "file/writer.h"
 #include "timeline/timeline.h"
 
 enum { NEST = 10, BATCH = 1000 };

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command/relay.h"
-#include "timeline/capture_write.h"
+#include "record/relay.h"
+#include "file/writer.h"
 
 enum { BATCH = 1000, AHEAD = 50, ROUNDS_MAX = 99 };
 

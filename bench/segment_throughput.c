@@ -28,9 +28,9 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "command/pace.h"
+#include "source/pace.h"
 #include "source/shm_source.h"
-#include "timeline/intern.h"
+#include "base/intern.h"
 
 enum { REPEATS_MAX = 32 };
 

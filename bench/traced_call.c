@@ -30,7 +30,7 @@
 #include "probe/attach.h"
 #include "probe/feature.h"
 #include "source/bpf_source.h"
-#include "target/shape.h"
+#include "code/shape.h"
 
 #define FUNCTION   "traced_function"
 #define MAX_ROUNDS 101

@@ -143,7 +143,7 @@ _Static_assert(sizeof(struct function_setting) == 256, "map value");
 struct capture_setting {
 	__u64 start_ns;	 /* CLOCK_MONOTONIC when it was attached; 0: it is not, or attaching died half way */
 	__u32 functions; /* how many there are in `functions` */
-	__u32 returns;	 /* enum return_way (loader/target/returns.h) that was asked for */
+	__u32 returns;	 /* enum return_way (loader/plan/returns.h) that was asked for */
 	__u32 watcher;	 /* pid of `attach --watch`; 0: there is none */
 	__u32 reserved[3];
 };
@@ -156,7 +156,7 @@ struct target_setting {
 };
 _Static_assert(sizeof(struct target_setting) == 8, "map value");
 
-/* The kinds (but for TURN), conditions and register numbers are those of loader/target/disassemble.h. */
+/* The kinds (but for TURN), conditions and register numbers are those of loader/code/exits.h. */
 enum site_kind {
 	SITE_RETURN = 1,
 	SITE_JUMP = 2,

@@ -25,7 +25,7 @@ $(eval $(call proof_rule,stress_plain_increment,$(stress_sources),-DPLAIN_INCREM
 # compiled by the test that runs it.)
 handoff_sources := tests/stress/handoff.c tests/stress/handoff_side.c loader/base/log.c
 handoff_flags   := $(filter-out -MMD -MP -Wmissing-prototypes -Wshadow,$(CPPFLAGS) $(CFLAGS)) -Iloader -I. -Itests/stress
-handoff_headers := tests/stress/handoff_hooks.h $(addprefix loader/source/,handoff.h handoff.c pending.h pending.c)
+handoff_headers := tests/stress/handoff_hooks.h $(addprefix loader/record/,handoff.h handoff.c pending.h pending.c)
 
 # NAME, flags
 define handoff_rule
@@ -48,8 +48,8 @@ fuzz_flags := -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fsanitize=f
 	-fno-sanitize-recover=all -fno-sanitize=pointer-overflow -Iloader -I. -Ilibscope -Ilibscope/include
 fuzz_sources_segment  := $(reader_sources) libscope/clock.c libscope/clock_tsc.c libscope/clock_cntvct.c \
 	libscope/platform_linux.c
-fuzz_sources_capture  := $(call area_sources,timeline) $(call area_sources,base)
-fuzz_sources_selector := $(filter-out %/libeu_static.c,$(call area_sources,target)) $(call area_sources,base)
+fuzz_sources_capture  := $(foreach r,timeline file event base,$(call room_sources,$(r)))
+fuzz_sources_selector := $(filter-out %/libeu_static.c,$(foreach r,plan code program base,$(call room_sources,$(r))))
 fuzz_targets  := segment capture selector
 fuzz_programs := $(addprefix $(O)/fuzz/,$(fuzz_targets))
 FUZZ_SECONDS ?= 60
@@ -66,7 +66,7 @@ sanitized-%:
 	$(Q)$(MAKE) --no-print-directory O=$(O)/san SAN=address,undefined $(O)/san/unit/$*
 
 .PHONY: proofs
-proofs: $(proof_programs) $(fuzz_programs) $(addprefix sanitized-,$(if $(SCOPETRACE_LONG),$(unit_areas),libscope))
+proofs: $(proof_programs) $(fuzz_programs) $(addprefix sanitized-,$(if $(SCOPETRACE_LONG),$(unit_rooms),libscope))
 
 # Each target for FUZZ_SECONDS, from the corpus of tests/fuzz/corpus on; what it finds is kept in $(O)/fuzz.
 .PHONY: fuzz

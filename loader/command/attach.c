@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "command/options.h"
-#include "command/pinned_attach.h"
+#include "pinned/attach.h"
 
 static const char help[] =
 	"usage: scopetrace attach --pin DIR -p PID -f PATTERN... [OPTION]...\n"

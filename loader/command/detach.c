@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "command/options.h"
-#include "command/pinned_drain.h"
-#include "probe/pin.h"
-#include "probe/pinned.h"
+#include "pinned/drain.h"
+#include "pinned/directory.h"
+#include "pinned/maps.h"
 #include "source/bpf_ring.h"
 
 #define DRAINER_NS 30000000000ull /* for a drainer to take what is left */

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "command/options.h"
-#include "command/pinned_drain.h"
+#include "pinned/drain.h"
 
 #define DEFAULT_OUTPUT "scopetrace.scope"
 

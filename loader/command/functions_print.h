@@ -3,7 +3,7 @@
 #ifndef SCOPETRACE_COMMAND_FUNCTIONS_PRINT_H
 #define SCOPETRACE_COMMAND_FUNCTIONS_PRINT_H
 
-#include "target/returns.h"
+#include "plan/returns.h"
 
 struct functions_list {
 	const struct function **functions;

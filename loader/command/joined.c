@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "timeline/accounting.h"
-#include "timeline/capture_union.h"
+#include "event/accounting.h"
+#include "file/concat.h"
 
 /* The fd stays open until we end: it is the only way to the file. */
 struct timeline *joined_open(char *const *paths, size_t count)

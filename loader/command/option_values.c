@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "command/options.h"
 #include "command/quantity.h"
-#include "target/returns.h"
-#include "target/selector.h"
+#include "plan/returns.h"
+#include "program/selector.h"
 
 int option_switch(char *value, void *on)
 {

@@ -6,11 +6,11 @@
 
 #include "base/log.h"
 #include "base/vec.h"
-#include "command/capture.h"
+#include "record/recording.h"
 #include "command/command.h"
 #include "command/options.h"
 #include "command/quantity.h"
-#include "timeline/flight.h"
+#include "record/flight.h"
 
 #define DEFAULT_OUTPUT	  "scopetrace.scope"
 #define FLIGHT_LONGEST_NS (24 * 3600 * 1000000000ull)

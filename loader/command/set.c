@@ -11,9 +11,9 @@
 #include "base/vec.h"
 #include "command/command.h"
 #include "command/options.h"
-#include "command/pinned_add.h"
+#include "pinned/processes.h"
 #include "command/quantity.h"
-#include "probe/pin.h"
+#include "pinned/directory.h"
 
 static const char help[] =
 	"usage: scopetrace set --pin DIR CHANGE...\n"

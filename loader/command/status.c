@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "command/options.h"
-#include "command/pinned_status.h"
-#include "probe/pin.h"
+#include "pinned/status.h"
+#include "pinned/directory.h"
 #include "source/bpf_ring.h"
-#include "target/process.h"
+#include "program/process.h"
 
 static const char help[] =
 	"usage: scopetrace status --pin DIR [--json]\n"

@@ -17,7 +17,7 @@
 #include "probe/link.h"
 #include "probe/object.h"
 #include "probe/site.h"
-#include "probe/strip.h"
+#include "probe/inherited.h"
 
 #define DEFAULT_RING_BYTES (8u << 20)
 #define MOST_NAMED	   5

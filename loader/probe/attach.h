@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "bpf/scope_event.h"
-#include "timeline/event.h"
+#include "event/event.h"
 
 struct probe_session;
 

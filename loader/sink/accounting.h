@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "timeline/event.h"
+#include "event/event.h"
 
 /* A term of struct function_accounting, as --json names it. */
 struct accounting_term {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "timeline/event.h"
+#include "event/event.h"
 
 /* Where they leave to: each returns 0 or -errno. */
 struct held_output {

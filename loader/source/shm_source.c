@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "base/right.h"
+#include "base/capability.h"
 #include "libscope/reader.h"
 #include "source/held.h"
 

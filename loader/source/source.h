@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "timeline/event.h"
+#include "event/event.h"
 
 struct source;
 

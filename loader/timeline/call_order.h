@@ -6,7 +6,7 @@
 #ifndef SCOPETRACE_TIMELINE_CALL_ORDER_H
 #define SCOPETRACE_TIMELINE_CALL_ORDER_H
 
-#include "timeline/capture_read.h"
+#include "timeline/load.h"
 
 /* Room that is used again. Begins as zero. */
 struct call_room {

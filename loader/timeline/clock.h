@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "timeline/event.h"
+#include "event/event.h"
 
 #define CLOCK_STRETCHES 64 /* anchors that would need more are left out */
 

@@ -8,7 +8,7 @@
 #ifndef SCOPETRACE_TIMELINE_MERGE_H
 #define SCOPETRACE_TIMELINE_MERGE_H
 
-#include "timeline/capture_read.h"
+#include "timeline/load.h"
 
 struct merge;
 

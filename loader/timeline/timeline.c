@@ -9,11 +9,11 @@
 #include "base/demangle.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "timeline/accounting.h"
+#include "event/accounting.h"
 #include "timeline/async.h"
 #include "timeline/lane.h"
 #include "timeline/merge.h"
-#include "timeline/names.h"
+#include "base/utf8.h"
 #include "timeline/visit.h"
 
 #define REGION_RECORDS (128 * 1024) /* some 150 bytes each while a region is read: 20 MiB */

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "timeline/event.h"
+#include "event/event.h"
 
 enum scope_kind { SCOPE_HOOKED = 1, SCOPE_MANUAL = 2 };
 
@@ -149,7 +149,7 @@ struct timeline {
  */
 struct timeline *timeline_open(const char *path);
 
-/* The same with regions of so many scopes and manual events (timeline/capture_read.h), which memory grows
+/* The same with regions of so many scopes and manual events (timeline/load.h), which memory grows
  * with. */
 struct timeline *timeline_open_with(const char *path, uint64_t region_records);
 void timeline_close(struct timeline *timeline);

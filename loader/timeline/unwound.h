@@ -17,7 +17,7 @@
 #ifndef SCOPETRACE_TIMELINE_UNWOUND_H
 #define SCOPETRACE_TIMELINE_UNWOUND_H
 
-#include "timeline/capture_read.h"
+#include "timeline/load.h"
 
 struct unwound;
 

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "timeline/call_order.h"
-#include "timeline/capture_event.h"
+#include "timeline/first_pass.h"
 #include "timeline/lane.h"
 #include "timeline/merge.h"
 #include "timeline/order.h"

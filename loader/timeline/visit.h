@@ -7,7 +7,7 @@
 #ifndef SCOPETRACE_TIMELINE_VISIT_H
 #define SCOPETRACE_TIMELINE_VISIT_H
 
-#include "timeline/capture_read.h"
+#include "timeline/load.h"
 
 /* All lanes, to the visitor of timeline_visit(). */
 int visit_lanes(struct capture *capture, timeline_visitor visitor, void *context);

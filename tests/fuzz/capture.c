@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "timeline/capture_index.h"
-#include "timeline/capture_join.h"
-#include "timeline/capture_union.h"
+#include "file/index.h"
+#include "file/join.h"
+#include "file/concat.h"
 #include "timeline/timeline.h"
 
 enum { AS_IT_IS = 1, DEFLATED = 2, LATER_MINOR = 4 };

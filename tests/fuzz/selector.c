@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/selector.h"
+#include "program/selector.h"
 
 static const char *const names[] = {
 	"main",

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "bpf/scope_event.h"
-#include "command/capture.h"
+#include "record/recording.h"
 
 /* A kernel with more possible cpus than this would need a larger answer. */
 enum { MOST_CPUS = 1024 };

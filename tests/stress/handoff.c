@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "handoff_hooks.h"
-#include "source/handoff.h"
+#include "record/handoff.h"
 
 enum {
 	HEADER = 1,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Puts a hook before every atomic access of the hand-off's own code. Purpose: tests/stress/handoff_side.c
- * compiles loader/source/pending.c and handoff.c with this before them, so that their threads are preempted
+ * compiles loader/record/pending.c and handoff.c with this before them, so that their threads are preempted
  * between any two accesses; the code is the product's, to the letter. With PLAIN_EXCHANGE or UNORDERED it
  * compiles a mutant, under which the test must fail.
  */

@@ -2,5 +2,5 @@
 /* The hand-off with its hooks. */
 #include "handoff_hooks.h"
 
-#include "source/pending.c"
-#include "source/handoff.c"
+#include "record/pending.c"
+#include "record/handoff.c"

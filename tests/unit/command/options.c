@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 #include "command/options.h"
-#include "target/returns.h"
-#include "target/selector.h"
+#include "plan/returns.h"
+#include "program/selector.h"
 
 struct all {
 	const char *text;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "helper.h"
-#include "timeline/event.h"
+#include "event/event.h"
 #include "validate.h"
 
 Test(layout, segments_of_all_sizes_are_disjoint_and_whole)

@@ -11,7 +11,7 @@
 
 #include "sink/csv.h"
 #include "sink/perfetto.h"
-#include "timeline/capture_write.h"
+#include "file/writer.h"
 
 enum { PID = 100, CALLS = 400 };
 

@@ -15,7 +15,7 @@
 #include "bpf/scope_event.h"
 #include "probe/attach.h"
 #include "source/bpf_source.h"
-#include "timeline/event.h"
+#include "event/event.h"
 
 #define RUN_FUNCTIONS 8
 

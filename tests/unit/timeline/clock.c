@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Ticks to CLOCK_MONOTONIC. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

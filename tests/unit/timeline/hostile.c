@@ -3,7 +3,7 @@
  * Files made so that what is quick for a real one takes longest. In a time that grows with the square of the
  * records each test would take minutes: the timeouts are for that.
  */
-#include "support.h"
+#include "support/capture.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Whose events they are: threads, recycled tids, processes, names. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Arguments and flows in their scopes, async slices, frames, counters: from a capture file to what is
  * reported. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Two streams of one thread become nested scopes. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <string.h>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names: interned, made valid, demangled. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
 
-#include "timeline/intern.h"
+#include "base/intern.h"
 #include "base/demangle.h"
-#include "timeline/names.h"
+#include "base/utf8.h"
 
 #define BAD "\xef\xbf\xbd"
 

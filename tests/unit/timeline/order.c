@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Records that were delivered late go back to their place. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <criterion/criterion.h>
 

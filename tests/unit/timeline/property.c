@@ -3,7 +3,7 @@
  * Random call trees over random threads, written as the sources would write them, and read back. With nothing
  * lost the timeline is the truth; with anything lost it still is a timeline.
  */
-#include "support.h"
+#include "support/capture.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A capture of any size is read in memory that does not grow with it. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Statistics, against the same worked out the slow way. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <math.h>
 #include <stdlib.h>

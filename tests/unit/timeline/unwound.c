@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Calls that were left by an exception, those that began elsewhere, and entries alone. */
-#include "support.h"
+#include "support/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

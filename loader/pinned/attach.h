@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Attaching so that tracing goes on without us. Purpose: what `attach --pin` does once its options are
+ * parsed. Invariant: all or nothing; what was made on the way is gone again after a failure.
+ */
+#ifndef SCOPETRACE_PINNED_ATTACH_H
+#define SCOPETRACE_PINNED_ATTACH_H
+
+#include "record/recording.h"
+
+struct pinned_attach_options {
+	const char *dir;
+	const char *group; /* may drain; NULL: who attached alone */
+	bool watch;	   /* a small process stays, by which manual scopes are captured too */
+	bool near;	   /* open calls stand in near_scopes, too: faster, and not all are in open_scopes */
+	struct capture_options capture;
+};
+
+/* 0 or -errno, said. */
+int pinned_attach(const struct pinned_attach_options *options);
+
+#endif

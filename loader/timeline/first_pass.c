@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "timeline/first_pass.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "timeline/order.h"
+
+#define TIME_MAX ((uint64_t)INT64_MAX)
+#define KNOWN_FLAGS                                                                      \
+	(SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_UNWOUND | SCOPE_FLAG_CUT | SCOPE_FLAG_LOST | \
+	 SCOPE_FLAG_MIGRATED | SCOPE_FLAG_INSTANT)
+#define CARRIED_START UINT32_MAX /* place of a start that is told in an earlier region than its own */
+
+/* ---- records ---- */
+
+const char *hooked_wrong(const struct timeline *timeline, const struct hooked_scope *scope)
+{
+	if (scope->function >= timeline->function_count)
+		return "a scope of a function that is not in the file";
+	if (scope->start_ns > TIME_MAX || scope->end_ns > TIME_MAX)
+		return "a scope at an impossible time";
+	if (scope->end_ns < scope->start_ns && !(scope->flags & SCOPE_FLAG_UNFINISHED))
+		return "a scope that ends before it starts";
+	return NULL;
+}
+
+bool manual_kind_known(uint8_t kind)
+{
+	return kind >= MANUAL_START && kind <= MANUAL_FLOW && kind != MANUAL_STOP + 1;
+}
+
+const char *manual_wrong(const struct timeline *timeline, const struct manual_event *event)
+{
+	if (event->name >= timeline->name_count)
+		return "a manual event with a name that is not in the file";
+	return NULL;
+}
+
+struct raw_call raw_call_of(const struct hooked_scope *scope, uint32_t order)
+{
+	return (struct raw_call){
+		.start_ns = scope->start_ns,
+		.end_ns = scope->end_ns,
+		.sp = scope->sp,
+		.id = scope->function,
+		.order = order,
+		.start_tid = scope->flags & SCOPE_FLAG_MIGRATED ? scope->start_tid : 0,
+		.flags = scope->flags & KNOWN_FLAGS,
+	};
+}
+
+struct raw_manual raw_manual_of(const struct manual_event *event, uint32_t order,
+				const struct clock_line *line, struct clock_cursor *cursor)
+{
+	bool paired = event->kind == MANUAL_START || event->kind == MANUAL_STOP;
+	struct raw_manual raw = {.value = paired ? event->scope_id : event->value,
+				 .name = event->name,
+				 .order = order,
+				 .place = order,
+				 .kind = event->kind,
+				 .ring = event->ring};
+	struct clock_cursor start = *cursor;
+
+	/* The record of a COMPLETE stands at its end. */
+	if (event->kind == MANUAL_COMPLETE) {
+		raw.inside = event->flags;
+		raw.value = clock_line_convert(line, cursor, event->value);
+		raw.time = clock_line_convert(line, &start, event->ticks);
+		if (raw.time > raw.value)
+			raw.time = raw.value;
+	} else {
+		raw.time = clock_line_convert(line, cursor, event->ticks);
+	}
+	return raw;
+}
+
+bool raw_manual_is_late(const struct raw_manual *event, uint64_t bound_ns, bool *in_doubt)
+{
+	if (event->kind == MANUAL_COMPLETE)
+		return event->time < bound_ns;
+	if (!*in_doubt)
+		return false;
+	*in_doubt = event->time < bound_ns;
+	return *in_doubt;
+}
+
+/* ---- regions ---- */
+
+int capture_enter(struct capture *capture, uint64_t offset, uint32_t record)
+{
+	if (capture->region_left) {
+		capture->region_left--;
+		return 0;
+	}
+	capture->region_left = capture->region_records - 1;
+	if (capture->region_count >= CARRIED_START ||
+	    vec_grow(&capture->regions, &capture->region_capacity, capture->region_count))
+		return -ENOMEM;
+	capture->regions[capture->region_count++] = (struct region){offset, record};
+	return 0;
+}
+
+/*
+ * Where the thread is now: what both of its kinds have passed, as they come by different ways; but for one
+ * that was not seen since the last mark.
+ */
+static uint64_t bound_of(const struct thread_events *thread)
+{
+	uint64_t call = thread->reached_ns + 1, manual = thread->latest_manual_ns;
+
+	if (!thread->has_called)
+		return manual;
+	return thread->has_written && manual < call ? manual : call;
+}
+
+/* The thread's mark in this region. NULL when out of memory. */
+static struct thread_mark *enter_region(struct capture *capture, struct thread_events *thread)
+{
+	uint32_t region = (uint32_t)capture->region_count - 1;
+	struct thread_mark *last = thread->mark_count ? &thread->marks[thread->mark_count - 1] : NULL;
+	struct thread_mark mark = {.region = region, .bound_ns = last ? bound_of(thread) : 0};
+
+	if (last && last->region == region)
+		return last;
+	if (last && mark.bound_ns < last->bound_ns)
+		mark.bound_ns = last->bound_ns;
+	mark.in_doubt = mark.bound_ns > thread->latest_manual_ns;
+	thread->in_doubt = mark.in_doubt;
+	thread->has_called = thread->has_written = false;
+	if (vec_grow(&thread->marks, &thread->mark_capacity, thread->mark_count))
+		return NULL;
+	thread->marks[thread->mark_count] = mark;
+	return &thread->marks[thread->mark_count++];
+}
+
+/* The region in whose time of the thread `ns` is. */
+static uint32_t region_at(const struct thread_events *thread, uint64_t ns)
+{
+	size_t low = 0, high = thread->mark_count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thread->marks[middle].bound_ns <= ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	return thread->marks[low].region;
+}
+
+static struct carried *carry(struct capture *capture, const struct thread_events *thread, uint64_t ns)
+{
+	struct carried *carried;
+
+	if (vec_grow(&capture->carried, &capture->carried_capacity, capture->carried_count))
+		return NULL;
+	carried = &capture->carried[capture->carried_count++];
+	memset(carried, 0, sizeof(*carried));
+	carried->region = region_at(thread, ns);
+	carried->thread = (uint32_t)(thread - capture->threads);
+	return carried;
+}
+
+/* ---- threads ---- */
+
+static struct thread_events *add_thread(struct capture *capture, uint64_t key)
+{
+	struct thread_events *thread;
+
+	if (capture->thread_count >= UINT32_MAX ||
+	    vec_grow(&capture->threads, &capture->thread_capacity, capture->thread_count) ||
+	    hash_map_put(&capture->thread_index, key, (uint32_t)capture->thread_count))
+		return NULL;
+	thread = &capture->threads[capture->thread_count];
+	memset(thread, 0, sizeof(*thread));
+	thread->pid = (uint32_t)(key >> 32);
+	thread->tid = (uint32_t)key;
+	capture->latest = capture->thread_count++;
+	return thread;
+}
+
+struct thread_events *capture_find_thread(struct capture *capture, uint32_t pid, uint32_t tid)
+{
+	struct thread_events *thread = capture->threads ? &capture->threads[capture->latest] : NULL;
+	uint32_t index;
+
+	if (thread && thread->pid == pid && thread->tid == tid)
+		return thread;
+	if (!hash_map_get(&capture->thread_index, (uint64_t)pid << 32 | tid, &index))
+		return NULL;
+	capture->latest = index;
+	return &capture->threads[index];
+}
+
+struct thread_events *capture_thread(struct capture *capture, uint32_t pid, uint32_t tid)
+{
+	struct thread_events *thread = capture_find_thread(capture, pid, tid);
+
+	return thread ? thread : add_thread(capture, (uint64_t)pid << 32 | tid);
+}
+
+/* ---- hooked scopes ---- */
+
+static void note_call(struct thread_events *thread, const struct raw_call *call)
+{
+	bool first = !thread->call_count++;
+	/* Where an unfinished call was still open is not an end. */
+	uint64_t last = call->flags & SCOPE_FLAG_UNFINISHED ? call->start_ns : call->end_ns;
+
+	if (first || call->start_ns < thread->first_call_ns)
+		thread->first_call_ns = call->start_ns;
+	if (call->start_ns > thread->last_call_ns)
+		thread->last_call_ns = call->start_ns;
+	if (last > thread->latest_call_ns)
+		thread->latest_call_ns = last;
+	/* Nor is what an unwound one has for its end. */
+	if (call->flags & SCOPE_FLAG_UNWOUND)
+		last = call->start_ns;
+	if (last > thread->reached_ns)
+		thread->reached_ns = last;
+	thread->any_unwound |= (call->flags & SCOPE_FLAG_UNWOUND) != 0;
+	thread->has_called = true;
+}
+
+int capture_take_hooked(struct capture *capture, const struct hooked_scope *scope, const char **wrong)
+{
+	struct thread_events *thread;
+	struct thread_mark *mark;
+	struct raw_call call;
+
+	*wrong = hooked_wrong(capture->timeline, scope);
+	if (*wrong)
+		return -EBADMSG;
+	thread = capture_thread(capture, scope->pid, scope->tid);
+	mark = thread ? enter_region(capture, thread) : NULL;
+	if (!mark)
+		return -ENOMEM;
+	call = raw_call_of(scope, thread->call_count);
+	if (call.start_ns < mark->bound_ns) {
+		struct carried *carried = carry(capture, thread, call.start_ns);
+
+		if (!carried)
+			return -ENOMEM;
+		carried->is_call = true;
+		carried->call = call;
+	}
+	note_call(thread, &call);
+	scopes_in_file_add(&capture->timeline->functions[scope->function].in_file, scope->flags);
+	return 0;
+}
+
+/* ---- manual events ---- */
+
+const struct clock_line *capture_clock(const struct capture *capture, uint32_t clock, uint32_t pid)
+{
+	if (!clock)
+		hash_map_get(&capture->clock_index, pid, &clock);
+	if (clock)
+		return &capture->clocks[clock];
+	for (clock = CLOCK_ID_TSC; clock < CLOCKS; clock++) {
+		if (clock_line_usable(&capture->clocks[clock]))
+			return &capture->clocks[clock];
+	}
+	return &capture->clocks[CLOCK_ID_MONOTONIC];
+}
+
+static int begin_run(struct capture *capture, struct thread_events *thread, const struct manual_event *event)
+{
+	struct manual_run *run, *before;
+	uint32_t process;
+
+	if (vec_grow(&thread->runs, &thread->run_capacity, thread->run_count))
+		return -ENOMEM;
+	run = &thread->runs[thread->run_count++];
+	before = thread->run_count > 1 ? run - 1 : NULL;
+	memset(run, 0, sizeof(*run));
+	run->first = thread->manual_count;
+	run->headless = event->kind != MANUAL_THREAD_START;
+	run->ring = event->ring;
+	run->source = SIZE_MAX;
+	if (hash_map_get(&capture->process_index, thread->pid, &process))
+		run->clock = capture->timeline->processes[process].clock;
+	run->usable = clock_line_usable(capture_clock(capture, run->clock, thread->pid));
+	if (!before || before->clock != run->clock)
+		thread->cursor = (struct clock_cursor){0};
+	starts_clear(&thread->starts);
+	thread->in_doubt = true;
+	return 0;
+}
+
+static int add_half(struct capture *capture, uint32_t pid, const struct raw_manual *event)
+{
+	if (vec_grow(&capture->halves, &capture->half_capacity, capture->half_count))
+		return -ENOMEM;
+	capture->halves[capture->half_count] =
+		(struct async_half){event->time, event->value, capture->half_count,
+				    pid,	 event->name,  event->kind == MANUAL_ASYNC_START};
+	capture->half_count++;
+	return 0;
+}
+
+static int add_name(struct thread_events *thread, const struct raw_manual *event)
+{
+	if (vec_grow(&thread->names, &thread->name_capacity, thread->name_count))
+		return -ENOMEM;
+	thread->names[thread->name_count++] = (struct own_name){event->time, event->name, event->order};
+	return 0;
+}
+
+/* Pairs over the borders of regions: the region of a start must know of its stop. */
+static int take_stop(struct capture *capture, struct thread_events *thread, const struct raw_manual *event)
+{
+	struct accounting_total *total = &capture->timeline->accounting;
+	struct start start;
+
+	if (!starts_stop(&thread->starts, event->value, &start)) {
+		total->manual_orphans++;
+		return 0;
+	}
+	total->manual_unstopped--;
+	if (start.place == capture->region_count - 1)
+		return 0;
+	if (vec_grow(&thread->stops, &thread->stop_capacity, thread->stop_count))
+		return -ENOMEM;
+	thread->stops[thread->stop_count++] = (struct late_stop){
+		start.order, event->order, order_settled(event->time, thread->latest_manual_ns)};
+	return 0;
+}
+
+static int take_event(struct capture *capture, struct thread_events *thread, const struct raw_manual *event,
+		      bool late)
+{
+	struct manual_run *run = &thread->runs[thread->run_count - 1];
+	uint32_t place = late ? CARRIED_START : (uint32_t)capture->region_count - 1;
+
+	switch (event->kind) {
+	case MANUAL_START:
+		run->scopes++;
+		capture->timeline->accounting.manual_unstopped++;
+		return starts_push(&thread->starts, event->value, event->order, place);
+	case MANUAL_STOP:
+		return take_stop(capture, thread, event);
+	case MANUAL_COMPLETE:
+		run->scopes++;
+		return 0;
+	case MANUAL_THREAD_START:
+		return 0;
+	case MANUAL_THREAD_NAME:
+		return add_name(thread, event);
+	case MANUAL_ASYNC_START:
+	case MANUAL_ASYNC_STOP:
+		run->marks++;
+		return add_half(capture, thread->pid, event);
+	default:
+		run->marks++;
+		return 0;
+	}
+}
+
+static void note_manual(struct thread_events *thread, const struct raw_manual *event)
+{
+	struct manual_run *run = &thread->runs[thread->run_count - 1];
+	uint64_t now = raw_manual_time(event);
+
+	if (event->order == run->first)
+		run->first_ns = run->earliest_ns = event->time;
+	if (event->time < run->earliest_ns)
+		run->earliest_ns = event->time;
+	if (now > run->last_ns)
+		run->last_ns = now;
+	if (now > thread->latest_manual_ns)
+		thread->latest_manual_ns = now;
+	thread->has_written = true;
+}
+
+static int carry_manual(struct capture *capture, const struct thread_events *thread,
+			const struct raw_manual *event, uint64_t ns, uint32_t order)
+{
+	struct carried *carried = carry(capture, thread, ns);
+
+	if (!carried)
+		return -ENOMEM;
+	carried->manual = *event;
+	carried->manual.order = order;
+	return 0;
+}
+
+static int take_converted(struct capture *capture, struct thread_events *thread, uint64_t bound_ns,
+			  const struct raw_manual *event)
+{
+	bool late = raw_manual_is_late(event, bound_ns, &thread->in_doubt);
+	int err = late ? carry_manual(capture, thread, event, event->time, event->order) : 0;
+
+	/* Where it ends tells of unwound calls, in the region of that time. */
+	if (!err && late && event->kind == MANUAL_COMPLETE && event->value < bound_ns)
+		err = carry_manual(capture, thread, event, event->value, RAW_MANUAL_TOLD);
+	if (err || take_event(capture, thread, event, late))
+		return -ENOMEM;
+	note_manual(thread, event);
+	return 0;
+}
+
+int capture_take_manual(struct capture *capture, const struct manual_event *event, uint16_t minor,
+			const char **wrong)
+{
+	struct thread_events *thread;
+	struct thread_mark *mark;
+	struct manual_run *run;
+	struct raw_manual raw;
+	int err = 0;
+
+	*wrong = NULL;
+	if (!manual_kind_known(event->kind)) {
+		if (minor > CAPTURE_MINOR)
+			return 0;
+		*wrong = "an unknown kind of manual event";
+		return -EBADMSG;
+	}
+	*wrong = manual_wrong(capture->timeline, event);
+	if (*wrong)
+		return -EBADMSG;
+	thread = capture_thread(capture, event->pid, event->tid);
+	mark = thread ? enter_region(capture, thread) : NULL;
+	if (!mark)
+		return -ENOMEM;
+	if (!thread->run_count || event->kind == MANUAL_THREAD_START)
+		err = begin_run(capture, thread, event);
+	if (err)
+		return err;
+	run = &thread->runs[thread->run_count - 1];
+	run->count++;
+	if (!run->usable) {
+		capture->unplaced++;
+		thread->manual_count++;
+		return 0;
+	}
+	raw = raw_manual_of(event, thread->manual_count, capture_clock(capture, run->clock, thread->pid),
+			    &thread->cursor);
+	err = take_converted(capture, thread, mark->bound_ns, &raw);
+	thread->manual_count++;
+	return err;
+}
+
+/* ---- in order ---- */
+
+static int by_region(const void *a, const void *b)
+{
+	const struct carried *x = a, *y = b;
+	uint32_t x_order = x->is_call ? x->call.order : x->manual.order;
+	uint32_t y_order = y->is_call ? y->call.order : y->manual.order;
+
+	if (x->region != y->region)
+		return x->region < y->region ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->is_call != y->is_call)
+		return x->is_call ? -1 : 1;
+	return (x_order > y_order) - (x_order < y_order);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct late_stop *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+void capture_settle_events(struct capture *capture)
+{
+	if (capture->carried_count)
+		qsort(capture->carried, capture->carried_count, sizeof(*capture->carried), by_region);
+	for (size_t i = 0; i < capture->thread_count; i++) {
+		struct thread_events *thread = &capture->threads[i];
+
+		if (thread->stop_count)
+			qsort(thread->stops, thread->stop_count, sizeof(*thread->stops), by_start);
+		starts_clear(&thread->starts);
+	}
+}
