@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How many scopes a second does the capture file take, and how many does a reader of it put in order, report
- * and export, and in how much memory? A generated capture of hooked and manual scopes, half and half, in
- * nests of ten, over a few threads. One JSON line per figure: per second of the processor's time (what a core
- * does), and of the clock; peak memory of each step, which runs in a process of its own. `load` is what each
- * reader does first; `merge`, `report` and the exports tell their own time and that of the load and theirs
- * together.
+ * How many scopes a second does the capture file take, and how many does a reader of it put in
+ * order, report and export, and in how much memory? A generated capture of hooked and manual
+ * scopes, half and half, in nests of ten, over a few threads. One JSON line per figure: per second
+ * of the processor's time (what a core does), and of the clock; peak memory of each step, which
+ * runs in a process of its own. `load` is what each reader does first; `merge`, `report` and the
+ * exports tell their own time and that of the load and theirs together.
  *
  *     capture_rate [SCOPES [THREADS [FILE]]]     10,000,000 scopes, 8 threads, a file in $TMPDIR or /tmp,
  * removed
@@ -54,10 +54,11 @@ static struct moment now(void)
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
-	return (struct moment){io_now_ns(), (uint64_t)usage.ru_utime.tv_sec * 1000000000ull +
-						    (uint64_t)usage.ru_utime.tv_usec * 1000ull +
-						    (uint64_t)usage.ru_stime.tv_sec * 1000000000ull +
-						    (uint64_t)usage.ru_stime.tv_usec * 1000ull};
+	return (struct moment){io_now_ns(),
+			       (uint64_t)usage.ru_utime.tv_sec * 1000000000ull +
+				       (uint64_t)usage.ru_utime.tv_usec * 1000ull +
+				       (uint64_t)usage.ru_stime.tv_sec * 1000000000ull +
+				       (uint64_t)usage.ru_stime.tv_usec * 1000ull};
 }
 
 static double rate(const struct options *options, uint64_t ns)
@@ -66,7 +67,8 @@ static double rate(const struct options *options, uint64_t ns)
 }
 
 /* What the step took since `begun`; with the load before it since `opened`. */
-static void print(const char *step, const struct options *options, struct moment opened, struct moment begun)
+static void print(const char *step, const struct options *options, struct moment opened,
+		  struct moment begun)
 {
 	struct moment end = now();
 	struct rusage usage;
@@ -75,10 +77,10 @@ static void print(const char *step, const struct options *options, struct moment
 	printf("{\"bench\":\"capture_rate\",\"step\":\"%s\",\"scopes\":%llu,\"threads\":%u,\"seconds\":%.3f,"
 	       "\"cpu_seconds\":%.3f,\"scopes_per_cpu_s\":%.0f,\"with_load_per_cpu_s\":%.0f,\"scopes_per_s\":%.0f,"
 	       "\"peak_mib\":%.1f}\n",
-	       step, (unsigned long long)options->scopes, options->threads, (double)(end.ns - begun.ns) / 1e9,
-	       (double)(end.cpu_ns - begun.cpu_ns) / 1e9, rate(options, end.cpu_ns - begun.cpu_ns),
-	       rate(options, end.cpu_ns - opened.cpu_ns), rate(options, end.ns - begun.ns),
-	       (double)usage.ru_maxrss / 1024);
+	       step, (unsigned long long)options->scopes, options->threads,
+	       (double)(end.ns - begun.ns) / 1e9, (double)(end.cpu_ns - begun.cpu_ns) / 1e9,
+	       rate(options, end.cpu_ns - begun.cpu_ns), rate(options, end.cpu_ns - opened.cpu_ns),
+	       rate(options, end.ns - begun.ns), (double)usage.ru_maxrss / 1024);
 	fflush(stdout);
 }
 
@@ -95,12 +97,13 @@ static int put_out(struct producer *producer, struct event_output *output)
 
 static void put_manual(struct producer *producer, uint8_t kind, uint64_t id, uint32_t name)
 {
-	producer->manual[producer->manual_count++] = (struct manual_event){.ticks = producer->now * 3,
-									   .scope_id = id,
-									   .pid = 1,
-									   .tid = producer->tid,
-									   .name = name,
-									   .kind = kind};
+	producer->manual[producer->manual_count++] =
+		(struct manual_event){.ticks = producer->now * 3,
+				      .scope_id = id,
+				      .pid = 1,
+				      .tid = producer->tid,
+				      .name = name,
+				      .kind = kind};
 }
 
 /* Ten scopes, one inside the other, of both kinds in turn. */
@@ -129,7 +132,8 @@ static void nest(struct producer *producer)
 	}
 }
 
-static int declare(struct capture_writer *writer, struct producer *producers, const struct options *options)
+static int declare(struct capture_writer *writer, struct producer *producers,
+		   const struct options *options)
 {
 	struct event_output *output = capture_writer_output(writer);
 	struct process_info process = {.pid = 1, .clock = CLOCK_ID_TSC};

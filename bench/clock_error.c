@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How far are manual scopes from CLOCK_MONOTONIC, and so from hooked ones? Prints a JSON line per figure.
+ * How far are manual scopes from CLOCK_MONOTONIC, and so from hooked ones? Prints a JSON line per
+ * figure.
  *
  *	clock_error [SECONDS]		60 by default
  *
- * `error`: two threads read the raw counter between two readings of CLOCK_MONOTONIC for SECONDS, while the
- * loader's source takes its anchors as it does in a capture; afterwards the loader's clock line converts what
- * was read. The error is to the middle of a bracket, and a bracket is half its width unsure of it; `outside`
- * counts those whose converted time is not between the two readings. `backward steps`: over those
- * readings and the records of a scope around each, in each thread's order, and over every tick for some
- * microseconds on both sides of each anchor. `hooked` (root): scopetrace records tests/targets/calls, in
- * which each of outer, middle and inner has a manual scope just inside; the margins are from the hooked
- * scope's edge to the manual one's, as the timeline places them; none may be negative.
+ * `error`: two threads read the raw counter between two readings of CLOCK_MONOTONIC for SECONDS,
+ * while the loader's source takes its anchors as it does in a capture; afterwards the loader's
+ * clock line converts what was read. The error is to the middle of a bracket, and a bracket is half
+ * its width unsure of it; `outside` counts those whose converted time is not between the two
+ * readings. `backward steps`: over those readings and the records of a scope around each, in each
+ * thread's order, and over every tick for some microseconds on both sides of each anchor. `hooked`
+ * (root): scopetrace records tests/targets/calls, in which each of outer, middle and inner has a
+ * manual scope just inside; the margins are from the hooked scope's edge to the manual one's, as
+ * the timeline places them; none may be negative.
  */
 #include <errno.h>
 #include <limits.h>
@@ -35,7 +37,13 @@
 #include "timeline/clock.h"
 #include "timeline/timeline.h"
 
-enum { SAMPLERS = 2, SAMPLE_PAUSE_NS = 20000, SAMPLES_MAX = 4000000, EVENTS_MAX = 8000000, SWEEP = 5000 };
+enum {
+	SAMPLERS = 2,
+	SAMPLE_PAUSE_NS = 20000,
+	SAMPLES_MAX = 4000000,
+	EVENTS_MAX = 8000000,
+	SWEEP = 5000
+};
 
 struct sample {
 	uint64_t before;
@@ -129,7 +137,10 @@ static int take_loss(struct event_output *output, const struct loss_event *loss)
 	return 0;
 }
 
-/* A capture of ourselves, by the loader's source and at its pace. False where there is no raw counter. */
+/*
+ * A capture of ourselves, by the loader's source and at its pace. False where there is no raw
+ * counter.
+ */
 static bool collect(struct collector *collector, struct sampler *samplers, uint64_t duration_ns)
 {
 	uint64_t end = io_now_ns() + duration_ns;
@@ -176,8 +187,8 @@ static int64_t at_share(const int64_t *sorted, size_t count, double share)
 }
 
 /* Of all readings, and of those whose brackets are as tight as the median one or tighter. */
-static void print_error(const char *which, int64_t *errors, size_t count, uint32_t widest, size_t outside,
-			int64_t outside_most, double seconds)
+static void print_error(const char *which, int64_t *errors, size_t count, uint32_t widest,
+			size_t outside, int64_t outside_most, double seconds)
 {
 	qsort(errors, count, sizeof(*errors), compare);
 	printf("{\"bench\":\"clock_error\",\"figure\":\"error\",\"brackets\":\"%s\",\"seconds\":%.0f,\"readings\":%zu,"
@@ -206,8 +217,8 @@ static uint32_t width_at(const struct sampler *samplers, double share)
 }
 
 /* Brackets wider than `widest` tell less of the conversion than of what came in between. */
-static void report_error(const struct clock_line *line, const struct sampler *samplers, const char *which,
-			 uint32_t widest, double seconds)
+static void report_error(const struct clock_line *line, const struct sampler *samplers,
+			 const char *which, uint32_t widest, double seconds)
 {
 	int64_t *errors = calloc(samplers[0].count + samplers[1].count, sizeof(*errors)), most = 0;
 	size_t count = 0, outside = 0;
@@ -219,7 +230,8 @@ static void report_error(const struct clock_line *line, const struct sampler *sa
 
 		for (size_t k = 0; k < samplers[i].count; k++) {
 			const struct sample *s = &samplers[i].samples[k];
-			int64_t off = (int64_t)(clock_line_convert(line, &cursor, s->ticks) - s->before);
+			int64_t off =
+				(int64_t)(clock_line_convert(line, &cursor, s->ticks) - s->before);
 			int64_t beyond = off < 0 ? -off : off - s->width;
 
 			if (s->width > widest)
@@ -254,7 +266,8 @@ static void step_over_events(struct steps *steps, const struct clock_line *line,
 
 	for (size_t i = 0; i < collector->event_count; i++) {
 		if (collector->events[i].tid == tid)
-			step(steps, &last, clock_line_convert(line, &cursor, collector->events[i].ticks));
+			step(steps, &last,
+			     clock_line_convert(line, &cursor, collector->events[i].ticks));
 	}
 }
 
@@ -269,7 +282,8 @@ static void report_steps(const struct clock_line *line, const struct sampler *sa
 		uint64_t last = 0;
 
 		for (size_t k = 0; k < samplers[i].count; k++)
-			step(&steps, &last, clock_line_convert(line, &cursor, samplers[i].samples[k].ticks));
+			step(&steps, &last,
+			     clock_line_convert(line, &cursor, samplers[i].samples[k].ticks));
 	}
 	for (size_t i = 0; i < collector->event_count; i++) {
 		if (!first)
@@ -297,7 +311,8 @@ static void report_collected(const struct collector *collector, const struct sam
 {
 	struct clock_line line;
 
-	if (clock_line_build(&line, CLOCK_RAW_KIND, collector->anchors, collector->anchor_count) != 0 ||
+	if (clock_line_build(&line, CLOCK_RAW_KIND, collector->anchors, collector->anchor_count) !=
+		    0 ||
 	    !clock_line_usable(&line))
 		die("clock line");
 	report_error(&line, samplers, "the tighter half", width_at(samplers, 0.5), seconds);
@@ -386,8 +401,9 @@ static bool record_calls(const char *directory, const char *build, const char *f
 	char target[PATH_MAX], loader[PATH_MAX], pid[16];
 	char *calls[] = {target,    "--wait-go", "--manual", "--threads", "2",
 			 "--calls", "20000",	 "--rate",   "2000",	  NULL};
-	char *record[] = {loader, "record", "-p", pid,		"-f",	      "outer", "-f", "middle",
-			  "-f",	  "inner",  "-o", (char *)file, "--ready-fd", "1",     NULL};
+	char *record[] = {loader,  "record",	 "-p",	       pid,  "-f",
+			  "outer", "-f",	 "middle",     "-f", "inner",
+			  "-o",	   (char *)file, "--ready-fd", "1",  NULL};
 	FILE *orders, *answers, *record_orders, *record_answers;
 	pid_t program, recorder;
 	bool done = false;
@@ -441,7 +457,8 @@ static int add_scope(struct lane_spans *lane, const struct scope *scope, const c
 	const char *const *names = scope->kind == SCOPE_HOOKED ? hooked_names : manual_names;
 
 	for (int i = 0; i < FUNCTIONS; i++) {
-		struct spans *spans = scope->kind == SCOPE_HOOKED ? &lane->hooked[i] : &lane->manual[i];
+		struct spans *spans =
+			scope->kind == SCOPE_HOOKED ? &lane->hooked[i] : &lane->manual[i];
 
 		if (strcmp(name, names[i]) != 0)
 			continue;
@@ -459,10 +476,14 @@ static int add_part(void *context, const struct lane_part *part)
 	struct lane_spans *lane = &comparison->lanes[part->lane - timeline->lanes];
 	int err = 0;
 
-	/* One that never stopped got its end from the scope around it, which says nothing of a clock. */
+	/*
+	 * One that never stopped got its end from the scope around it, which says nothing of a
+	 * clock.
+	 */
 	for (size_t i = 0; i < part->scope_count && !err; i++) {
 		if (!(part->scopes[i].flags & (SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_CUT)))
-			err = add_scope(lane, &part->scopes[i], timeline->names[part->scopes[i].name]);
+			err = add_scope(lane, &part->scopes[i],
+					timeline->names[part->scopes[i].name]);
 	}
 	return err;
 }
@@ -475,14 +496,16 @@ struct margins {
 	bool mismatched; /* a call or a scope is missing: they cannot be put side by side */
 };
 
-static void add_margins(struct margins *margins, const struct spans *hooked, const struct spans *manual)
+static void add_margins(struct margins *margins, const struct spans *hooked,
+			const struct spans *manual)
 {
 	margins->mismatched = margins->mismatched || hooked->count != manual->count;
 	if (margins->mismatched)
 		return;
-	margins->start =
-		realloc(margins->start, (margins->count + hooked->count + 1) * sizeof(*margins->start));
-	margins->end = realloc(margins->end, (margins->count + hooked->count + 1) * sizeof(*margins->end));
+	margins->start = realloc(margins->start,
+				 (margins->count + hooked->count + 1) * sizeof(*margins->start));
+	margins->end =
+		realloc(margins->end, (margins->count + hooked->count + 1) * sizeof(*margins->end));
 	for (size_t i = 0; i < hooked->count; i++) {
 		int64_t start = (int64_t)(manual->all[i].start - hooked->all[i].start);
 		int64_t end = (int64_t)(hooked->all[i].end - manual->all[i].end);
@@ -524,8 +547,8 @@ static void compare_function(const struct comparison *comparison, const char *bu
 
 static void compare_scopes(const struct timeline *timeline, const char *build)
 {
-	struct comparison comparison = {timeline,
-					calloc(timeline->lane_count + 1, sizeof(struct lane_spans))};
+	struct comparison comparison = {
+		timeline, calloc(timeline->lane_count + 1, sizeof(struct lane_spans))};
 
 	if (!comparison.lanes || timeline_visit(timeline, add_part, &comparison) != 0)
 		die("reading the capture");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How many scopes a second and core does the capture file take, by itself and through the hand-off? The same
- * generated batches, hooked and manual scopes in turn, are put into a capture writer by one thread, and
- * handed off by one thread to another that writes. One JSON line per figure; the times are processor times of
- * the thread in question. Medians of several rounds, the two in turn.
+ * How many scopes a second and core does the capture file take, by itself and through the hand-off?
+ * The same generated batches, hooked and manual scopes in turn, are put into a capture writer by
+ * one thread, and handed off by one thread to another that writes. One JSON line per figure; the
+ * times are processor times of the thread in question. Medians of several rounds, the two in turn.
  *
  *     handoff_rate [SCOPES [ROUNDS]]     2,000,000 scopes and 7 rounds, into a file in $TMPDIR or /tmp,
  * removed
@@ -99,7 +99,8 @@ static int write_handed_off(struct run *run, struct capture_writer *writer)
 		sched_yield();
 	}
 	pthread_join(thread, NULL);
-	if (relay_settle(run->relay) || relay_lost_calls(run->relay, 0) || relay_lost_events(run->relay))
+	if (relay_settle(run->relay) || relay_lost_calls(run->relay, 0) ||
+	    relay_lost_events(run->relay))
 		return -1;
 	return taken;
 }

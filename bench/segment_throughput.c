@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How many scopes a second does one process take out of another's segment without losing any? The writer is
- * segment_writer, the reader is the loader's own (shm_source) with the loader's pauses (with -1: always 1 ms,
- * and no say in the scheduling); with -l it is the whole of `scopetrace record`, which writes a file. A JSON
- * line per figure.
+ * How many scopes a second does one process take out of another's segment without losing any? The
+ * writer is segment_writer, the reader is the loader's own (shm_source) with the loader's pauses
+ * (with -1: always 1 ms, and no say in the scheduling); with -l it is the whole of `scopetrace
+ * record`, which writes a file. A JSON line per figure.
  *
  *	segment_throughput [-l | -1] [-T] [-s SECONDS] [-n REPEATS] [CASE]
  *	CASE: [-t THREADS] [-k SLOTS] [-r RATE] [-m scope|hot] [-p busy|sleep]
  *
- * `bar`: the rates of design/quality.md. With -T also `table`: rate x threads x slots, the median share of
- * events lost over the repeats and the most, and `largest`: by bisection, the largest rate at which no repeat
- * lost anything. With a case, that one instead. Each count is checked: delivered + lost is what was written.
+ * `bar`: the rates of design/quality.md. With -T also `table`: rate x threads x slots, the median
+ * share of events lost over the repeats and the most, and `largest`: by bisection, the largest rate
+ * at which no repeat lost anything. With a case, that one instead. Each count is checked: delivered
+ * + lost is what was written.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -139,8 +140,8 @@ static unsigned take_done(struct child *child, struct outcome *outcome)
 	char line[128];
 
 	expect(child, "done", line, sizeof(line));
-	if (sscanf(line, "done %llu %lf %u %u", &scopes, &outcome->seconds, &outcome->sharing, &recorded) !=
-	    4)
+	if (sscanf(line, "done %llu %lf %u %u", &scopes, &outcome->seconds, &outcome->sharing,
+		   &recorded) != 4)
 		exit(1);
 	outcome->scopes = scopes;
 	return recorded;
@@ -177,7 +178,8 @@ static int count_string(struct event_output *output, const char *bytes, size_t l
 	return intern_put(&((struct counter *)output)->names, bytes, length, id, &added);
 }
 
-static int count_manual(struct event_output *output, const struct manual_event *events, size_t count)
+static int count_manual(struct event_output *output, const struct manual_event *events,
+			size_t count)
 {
 	(void)events;
 	((struct counter *)output)->events += count;
@@ -285,7 +287,8 @@ static struct child start_record(const struct plan *plan, pid_t target, const ch
 		close(answers[0]);
 		dup2(answers[1], 1);
 		freopen("/dev/null", "w", stderr);
-		execl(path, path, "record", "-p", pid, "-o", file, "--ready-fd", "1", "--json", (char *)NULL);
+		execl(path, path, "record", "-p", pid, "-o", file, "--ready-fd", "1", "--json",
+		      (char *)NULL);
 		_exit(127);
 	}
 	close(answers[1]);
@@ -314,7 +317,8 @@ static double cpu_of(pid_t pid)
 		return 0;
 	end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
 	if (end)
-		sscanf(end, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+		sscanf(end, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+		       &system);
 	fclose(file);
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
@@ -329,8 +333,8 @@ static struct outcome run_loader(const struct plan *plan, const struct load *loa
 	unsigned recorded;
 	double cpu;
 
-	snprintf(file, sizeof(file), "%s/segment_throughput.%d.scope", directory ? directory : "/tmp",
-		 (int)getpid());
+	snprintf(file, sizeof(file), "%s/segment_throughput.%d.scope",
+		 directory ? directory : "/tmp", (int)getpid());
 	loader = start_record(plan, writer.pid, file);
 	cpu = cpu_of(loader.pid);
 	order(&writer);
@@ -384,15 +388,18 @@ static struct figure measure(const struct plan *plan, const struct load *load, b
 	struct figure figure = {.exact = true};
 
 	while (figure.repeats < plan->repeats && !(strict && figure.lost_most)) {
-		struct outcome outcome = plan->loader ? run_loader(plan, load) : run_reader(plan, load);
+		struct outcome outcome =
+			plan->loader ? run_loader(plan, load) : run_reader(plan, load);
 		uint64_t all = outcome.delivered + outcome.lost;
 
 		share[figure.repeats] = all ? (double)outcome.lost / (double)all : 0;
 		rate[figure.repeats] = (double)outcome.scopes / outcome.seconds / load->threads;
 		cpu[figure.repeats++] = outcome.reader_cpu;
 		figure.clean += !outcome.lost;
-		figure.lost_most = outcome.lost > figure.lost_most ? outcome.lost : figure.lost_most;
-		figure.sharing = outcome.sharing > figure.sharing ? outcome.sharing : figure.sharing;
+		figure.lost_most =
+			outcome.lost > figure.lost_most ? outcome.lost : figure.lost_most;
+		figure.sharing =
+			outcome.sharing > figure.sharing ? outcome.sharing : figure.sharing;
 		figure.bytes = outcome.bytes;
 		figure.exact = figure.exact && outcome.exact;
 	}
@@ -408,10 +415,10 @@ static void print(const struct plan *plan, const char *what, const struct load *
 	printf("{\"bench\":\"segment_throughput\",\"figure\":\"%s\",\"reader\":\"%s\",\"kind\":\"%s\",\"pace\":\"%s\","
 	       "\"threads\":%u,\"slots\":%u,\"rate_asked\":%.0f,\"rate_reached\":%.0f,\"lost_median\":%.5f,"
 	       "\"lost_most\":%llu,\"clean\":\"%u of %u\",\"threads_on_a_ring\":%u,\"reader_cpu\":%.3f,",
-	       what, plan->loader ? "scopetrace record" : "shm_source", load->kind, load->pace, load->threads,
-	       load->slots, load->rate, figure->rate, figure->lost_share,
-	       (unsigned long long)figure->lost_most, figure->clean, figure->repeats, figure->sharing,
-	       figure->cpu);
+	       what, plan->loader ? "scopetrace record" : "shm_source", load->kind, load->pace,
+	       load->threads, load->slots, load->rate, figure->rate, figure->lost_share,
+	       (unsigned long long)figure->lost_most, figure->clean, figure->repeats,
+	       figure->sharing, figure->cpu);
 	if (plan->loader)
 		printf("\"file_bytes\":%llu,", (unsigned long long)figure->bytes);
 	/* On a machine too busy for the writer to reach the rate there is nothing to say. */
@@ -546,7 +553,8 @@ static bool parse(int argc, char **argv, struct plan *plan, struct load *load, b
 				return false;
 		}
 	}
-	return optind == argc && plan->repeats >= 1 && plan->repeats <= REPEATS_MAX && plan->seconds > 0;
+	return optind == argc && plan->repeats >= 1 && plan->repeats <= REPEATS_MAX &&
+	       plan->seconds > 0;
 }
 
 static void find_directory(char *directory, size_t size)

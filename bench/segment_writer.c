@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The writer of segment_throughput: threads that make scopes at a steady rate through the public macros.
+ * The writer of segment_throughput: threads that make scopes at a steady rate through the public
+ * macros.
  *
  *	segment_writer THREADS RATE MILLISECONDS scope|hot busy|sleep
  *
- * RATE is scopes a second and thread; `busy` threads spin between scopes, as a program does that works;
- * `sleep` threads sleep and then make what fell due, some 100 us of it at a time. A thread that was held up
- * does not catch up: a program's work does not come faster because it came late. Prints `ready`, begins when
- * a line comes in on stdin, and prints `done SCOPES SECONDS MOST_THREADS_ON_A_RING THREADS_RECORDED`.
+ * RATE is scopes a second and thread; `busy` threads spin between scopes, as a program does that
+ * works; `sleep` threads sleep and then make what fell due, some 100 us of it at a time. A thread
+ * that was held up does not catch up: a program's work does not come faster because it came late.
+ * Prints `ready`, begins when a line comes in on stdin, and prints `done SCOPES SECONDS
+ * MOST_THREADS_ON_A_RING THREADS_RECORDED`.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -58,7 +60,9 @@ static void make(struct writer *writer, uint64_t count)
 	writer->scopes += count;
 }
 
-/* One scope at a time, each at its own moment. A pause of more than 100 us is one that held us up. */
+/*
+ * One scope at a time, each at its own moment. A pause of more than 100 us is one that held us up.
+ */
 static void write_busily(struct writer *writer)
 {
 	const struct options *options = writer->options;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What does a traced call cost? Empty entry and return programs (the floor: what the kernel takes for the
- * hits) against the shipped object, its session and its drain loop, everything counted, with uretprobes and
- * with probes on the return instruction (--returns=instruction); on a plain build and on one with optimised
- * entries; interleaved in one process each, medians. Prints one JSON line a build. Needs root.
+ * What does a traced call cost? Empty entry and return programs (the floor: what the kernel takes
+ * for the hits) against the shipped object, its session and its drain loop, everything counted,
+ * with uretprobes and with probes on the return instruction (--returns=instruction); on a plain
+ * build and on one with optimised entries; interleaved in one process each, medians. Prints one
+ * JSON line a build. Needs root.
  *
- * Each of them first makes calls that are measured apart (`first_ns`): on the cheap build as many as fill the
- * ring once. They are the first to touch its memory, and dearer by the cache misses. `ours_ns` is for the
- * calls after those, as in a process that is watched for longer than half a second.
+ * Each of them first makes calls that are measured apart (`first_ns`): on the cheap build as many
+ * as fill the ring once. They are the first to touch its memory, and dearer by the cache misses.
+ * `ours_ns` is for the calls after those, as in a process that is watched for longer than half a
+ * second.
  *
  *	traced_call [ROUNDS]		7 by default
  *	traced_call floor PID PROGRAM	holds the floor on that process until stdin ends; says `ready`
@@ -82,7 +84,10 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* ---- the traced program ------------------------------------------------------------------------------- */
+/*
+ * ---- the traced program
+ * -------------------------------------------------------------------------------
+ */
 
 static uint64_t symbol_offset(const char *path)
 {
@@ -133,10 +138,10 @@ static void find_exits(struct subject *subject)
 			die("its returns");
 		subject->exit_count = shape->exit_count;
 		for (size_t j = 0; j < shape->exit_count; j++)
-			subject->exits[j] =
-				(struct probe_exit){.offset = function->file_offset +
-							      (shape->exits[j].address - function->address),
-						    .setting = {.kind = shape->exits[j].kind}};
+			subject->exits[j] = (struct probe_exit){
+				.offset = function->file_offset +
+					  (shape->exits[j].address - function->address),
+				.setting = {.kind = shape->exits[j].kind}};
 	}
 	shapes_close(shapes);
 	symbol_table_close(&table);
@@ -188,7 +193,10 @@ static double answer(struct subject *subject, long calls)
 	return (double)ns / (double)calls;
 }
 
-/* ---- four ways to run it ------------------------------------------------------------------------------ */
+/*
+ * ---- four ways to run it
+ * ------------------------------------------------------------------------------
+ */
 
 static double run_untraced(struct subject *subject, const struct build *build)
 {
@@ -243,14 +251,16 @@ static double run_floor(struct subject *subject, const struct build *build)
 	return ns;
 }
 
-static int accept_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
+static int accept_string(struct event_output *output, const char *bytes, size_t length,
+			 uint32_t *id)
 {
 	(void)output, (void)bytes, (void)length;
 	*id = 0;
 	return 0;
 }
 
-static int accept_scopes(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+static int accept_scopes(struct event_output *output, const struct hooked_scope *scopes,
+			 size_t count)
 {
 	(void)output, (void)scopes, (void)count;
 	return 0;
@@ -269,8 +279,8 @@ static int accept_loss(struct event_output *output, const struct loss_event *los
 }
 
 /* Drains as a loader does, every millisecond, until the answer is there. */
-static double drained_calls(struct subject *subject, struct source *source, struct event_output *output,
-			    long calls)
+static double drained_calls(struct subject *subject, struct source *source,
+			    struct event_output *output, long calls)
 {
 	struct pollfd done = {.fd = subject->answers_fd, .events = POLLIN};
 
@@ -293,8 +303,8 @@ static void check_account(const struct source *source, const struct build *build
 	exit(1);
 }
 
-static struct cost run_ours(struct subject *subject, const struct build *build, enum return_mode returns,
-			    uint64_t *lost)
+static struct cost run_ours(struct subject *subject, const struct build *build,
+			    enum return_mode returns, uint64_t *lost)
 {
 	struct event_output output = {.string = accept_string,
 				      .hooked = accept_scopes,
@@ -332,7 +342,10 @@ static struct cost run_ours(struct subject *subject, const struct build *build, 
 	return cost;
 }
 
-/* ---- figures ------------------------------------------------------------------------------------------ */
+/*
+ * ---- figures
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int by_value(const void *left, const void *right)
 {
@@ -358,8 +371,8 @@ static void print_figures(const struct build *build, struct samples *samples, in
 	       "\"untraced_ns\":%.1f,\"floor_ns\":%.0f,\"first_ns\":%.0f,\"ours_ns\":%.0f,\"ratio\":%.3f,"
 	       "\"bar\":%.2f,\"reached\":%s,\"instruction_ns\":%.0f,\"instruction_ratio\":%.2f,"
 	       "\"ring_lost\":%llu}\n",
-	       build->name, kernel.release, rounds, build->calls, median(samples->untraced, rounds), floor,
-	       median(samples->first, rounds), ours, ours / floor, build->bar,
+	       build->name, kernel.release, rounds, build->calls, median(samples->untraced, rounds),
+	       floor, median(samples->first, rounds), ours, ours / floor, build->bar,
 	       ours / floor <= build->bar ? "true" : "false", instruction, instruction / floor,
 	       (unsigned long long)samples->lost);
 }
@@ -378,7 +391,8 @@ static void measure(const struct build *build, const char *directory, int rounds
 		cost = run_ours(&subject, build, RETURNS_URETPROBE, &samples.lost);
 		samples.first[i] = cost.first;
 		samples.ours[i] = cost.later;
-		samples.instruction[i] = run_ours(&subject, build, RETURNS_INSTRUCTION, &samples.lost).later;
+		samples.instruction[i] =
+			run_ours(&subject, build, RETURNS_INSTRUCTION, &samples.lost).later;
 	}
 	stop_subject(&subject);
 	print_figures(build, &samples, rounds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The traced side of bench/traced_call: for each number on stdin calls traced_function() as often, and prints
- * how many ns of cpu time that took, so that what else the machine does stays out of it. Built plain, and
- * with a 5-byte nop at the entry that the kernel can optimise.
+ * The traced side of bench/traced_call: for each number on stdin calls traced_function() as often,
+ * and prints how many ns of cpu time that took, so that what else the machine does stays out of it.
+ * Built plain, and with a 5-byte nop at the entry that the kernel can optimise.
  */
 #include <stdio.h>
 #include <time.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The one place that reserves and submits. Purpose: what finds no room in the ring is counted, and the next
- * success on the same cpu first tells it, in a loss_record at its time. No record wakes the reader: a wake-up
- * would cost the traced program more than the rest of the hit; the reader polls.
+ * The one place that reserves and submits. Purpose: what finds no room in the ring is counted, and
+ * the next success on the same cpu first tells it, in a loss_record at its time. No record wakes
+ * the reader: a wake-up would cost the traced program more than the rest of the hit; the reader
+ * polls.
  */
 #ifndef SCOPETRACE_EMIT_BPF_H
 #define SCOPETRACE_EMIT_BPF_H
@@ -29,8 +30,8 @@ static __always_inline void emit_submit(void *record)
 }
 
 /*
- * Tells what is pending; 0 when nothing is any more. The count is taken before the time of the last is read:
- * a loss that comes in between makes that too late by a moment, never too early.
+ * Tells what is pending; 0 when nothing is any more. The count is taken before the time of the last
+ * is read: a loss that comes in between makes that too late by a moment, never too early.
  */
 static __noinline int emit_loss(struct pending_loss *pending, u64 now)
 {
@@ -58,8 +59,8 @@ static __always_inline void *emit_reserve(struct pending_loss *pending, u64 size
 }
 
 /* A completed scope found no room. The times are stored before the count includes it. */
-static __always_inline void emit_lost(struct pending_loss *pending, struct function_counters *function,
-				      u64 now)
+static __always_inline void emit_lost(struct pending_loss *pending,
+				      struct function_counters *function, u64 now)
 {
 	COUNT(function->ring_lost);
 	if (!pending->count)
@@ -148,9 +149,12 @@ static __noinline int emit_thread_ids(const struct thread_ids *ids, struct task_
 	return 0;
 }
 
-/* Of the thread whose keys these are, with the ids that it has there: after an exec it may have others. */
-static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task, const void *comm,
-				  u32 type, u64 now)
+/*
+ * Of the thread whose keys these are, with the ids that it has there: after an exec it may have
+ * others.
+ */
+static __noinline int emit_thread(struct thread_keys *keys, struct task_struct *task,
+				  const void *comm, u32 type, u64 now)
 {
 	struct thread_ids ids = {type, keys->tid, keys->tgid, keys->namespace_tid, 0};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How open frames end: by a return, by a jump out that nothing returned from, or found gone. Purpose: what
- * both ways of seeing a return share. Owner: the thread whose key it is (see slot.bpf.h). Invariant: each
- * frame that was opened is counted once when it ends.
+ * How open frames end: by a return, by a jump out that nothing returned from, or found gone.
+ * Purpose: what both ways of seeing a return share. Owner: the thread whose key it is (see
+ * slot.bpf.h). Invariant: each frame that was opened is counted once when it ends.
  */
 #ifndef SCOPETRACE_ENDING_BPF_H
 #define SCOPETRACE_ENDING_BPF_H
@@ -63,8 +63,8 @@ static __always_inline bool ends_by_exit(const struct open_frame *frame)
 }
 
 /*
- * The frames that end by the exit at `tail_ns`, innermost first: all down to one with a uretprobe, whose
- * return is still to come.
+ * The frames that end by the exit at `tail_ns`, innermost first: all down to one with a uretprobe,
+ * whose return is still to come.
  */
 SHARED int end_left_frames(struct open_key *key, struct open_slot *slot, u64 now)
 {

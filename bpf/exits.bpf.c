@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Calls whose ends are seen by probes on the instructions that leave the function, not by a return address of
- * the kernel's own: nothing on the target's stack is changed, so that exceptions, stack switches and ended
- * threads do what they would do unwatched.
+ * Calls whose ends are seen by probes on the instructions that leave the function, not by a return
+ * address of the kernel's own: nothing on the target's stack is changed, so that exceptions, stack
+ * switches and ended threads do what they would do unwatched.
  *
- * A return instruction says nothing on whose call it ends: it ends every frame at its stack pointer, the
- * innermost first. A jump that leaves only marks the innermost frame, with its time and where it went: if a
- * hooked function is entered there, the chain goes on, and ends with that one's return; otherwise the mark is
- * its end (ending.bpf.h).
+ * A return instruction says nothing on whose call it ends: it ends every frame at its stack
+ * pointer, the innermost first. A jump that leaves only marks the innermost frame, with its time
+ * and where it went: if a hooked function is entered there, the chain goes on, and ends with that
+ * one's return; otherwise the mark is its end (ending.bpf.h).
  */
 #include "hit.bpf.h"
 #include "frames.bpf.h"
@@ -16,7 +16,10 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define KEYS_DROPPED 64 /* at most, when a call ends */
 
-/* ---- entry -------------------------------------------------------------------------------------------- */
+/*
+ * ---- entry
+ * --------------------------------------------------------------------------------------------
+ */
 
 /* How an entry came about. */
 struct arrival {
@@ -27,7 +30,8 @@ struct arrival {
 
 /* True if this entry is a turn of the loop of the call that is open. */
 static __always_inline bool is_turn(struct open_key *key, struct open_slot *slot,
-				    const struct function_setting *setting, const struct open_frame *entry)
+				    const struct function_setting *setting,
+				    const struct open_frame *entry)
 {
 	struct open_frame *top = FRAME(slot, slot->chain_length - 1);
 	bool was_marked = top->flags & OPEN_FRAME_TURN;
@@ -42,8 +46,8 @@ static __always_inline bool is_turn(struct open_key *key, struct open_slot *slot
 }
 
 /*
- * Settles what is open at the key. False if the entry is no call. One that is not wanted leaves the mark of
- * the jump to it: its return is that of the chain.
+ * Settles what is open at the key. False if the entry is no call. One that is not wanted leaves the
+ * mark of the jump to it: its return is that of the chain.
  */
 static __noinline bool settle_open(struct open_key *key, struct open_slot *slot,
 				   const struct open_frame *entry, struct arrival *arrival)
@@ -53,7 +57,8 @@ static __noinline bool settle_open(struct open_key *key, struct open_slot *slot,
 
 	if (!setting || is_turn(key, slot, setting, entry))
 		return false;
-	if (arrival->by_jump) /* from a frame with a uretprobe, or from one that such a frame jumped to */
+	/* from a frame with a uretprobe, or from one that such a frame jumped to */
+	if (arrival->by_jump)
 		slot->tail_ns = 0;
 	else if (arrival->is_wanted || !continues_chain(slot, entry->function, arrival->ip, caller))
 		settle_before_entry(key, slot, entry->function, arrival->ip, caller);
@@ -75,7 +80,10 @@ static __always_inline void open_by_exit(struct open_key *key, struct open_slot 
 		   frame->start_ns);
 }
 
-/* ---- exits -------------------------------------------------------------------------------------------- */
+/*
+ * ---- exits
+ * --------------------------------------------------------------------------------------------
+ */
 
 /* True if the frames at this key can be what this site leaves: the site's function is among them, or they
  * have jumped to one that is not hooked, or not wanted, just now. */
@@ -151,7 +159,8 @@ static __noinline int leave(struct open_key *key, struct exit_setting *site, u64
 }
 
 /* A jump out of the function that is just being run, to `target`. */
-static __noinline int mark_tail(struct open_key *key, struct exit_setting *site, u64 target, u64 now)
+static __noinline int mark_tail(struct open_key *key, struct exit_setting *site, u64 target,
+				u64 now)
 {
 	struct open_slot *slot = slot_find(key);
 
@@ -188,7 +197,8 @@ static __always_inline bool is_inside(struct exit_setting *site, s64 relative)
 /* Where an indirect jump goes; 0 if that cannot be read. */
 static __always_inline u64 indirect_target(struct pt_regs *ctx, struct exit_setting *site)
 {
-	u64 base = site->base == SITE_REGISTER_IP ? HIT_IP(ctx) + site->length : register_of(ctx, site->base);
+	u64 base = site->base == SITE_REGISTER_IP ? HIT_IP(ctx) + site->length
+						  : register_of(ctx, site->base);
 	u64 address = base + register_of(ctx, site->index) * site->scale + site->displacement;
 	u64 target = 0;
 
@@ -199,14 +209,15 @@ static __always_inline u64 indirect_target(struct pt_regs *ctx, struct exit_sett
 }
 
 /* What the instruction under the probe, described by `site`, does to the frames at the key. */
-static __always_inline int judge_exit(struct pt_regs *ctx, struct open_key *key, struct exit_setting *site,
-				      u64 now)
+static __always_inline int judge_exit(struct pt_regs *ctx, struct open_key *key,
+				      struct exit_setting *site, u64 now)
 {
 	u64 target = HIT_IP(ctx) + site->target;
 
 	if (site->kind == SITE_RETURN)
 		return leave(key, site, now);
-	if ((site->kind == SITE_CONDITIONAL || site->kind == SITE_TURN) && !condition_holds(ctx, site))
+	if ((site->kind == SITE_CONDITIONAL || site->kind == SITE_TURN) &&
+	    !condition_holds(ctx, site))
 		return 0;
 	if (site->kind == SITE_TURN)
 		return mark_turn(key, site->function);
@@ -235,7 +246,10 @@ int scope_exit(struct pt_regs *ctx)
 	return judge_exit(ctx, &key, site, now);
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------ */
+/*
+ * ---- entries
+ * ------------------------------------------------------------------------------------------
+ */
 
 SEC("uprobe.multi")
 int scope_entry_by_exit(struct pt_regs *ctx)
@@ -267,7 +281,8 @@ int scope_entry_by_exit(struct pt_regs *ctx)
 		slot->last_ns = frame.start_ns;
 		slot->cpu = bpf_get_smp_processor_id();
 		if (slot->chain_length) {
-			struct arrival arrival = {HIT_IP(ctx), entered_by_jump(ctx, task), !is_unwanted};
+			struct arrival arrival = {HIT_IP(ctx), entered_by_jump(ctx, task),
+						  !is_unwanted};
 
 			if (!settle_open(&key, slot, &frame, &arrival)) {
 				COUNT(count->not_a_call);
@@ -285,7 +300,10 @@ int scope_entry_by_exit(struct pt_regs *ctx)
 	return site ? judge_exit(ctx, &key, site, frame.start_ns) : 0;
 }
 
-/* ---- entries alone ------------------------------------------------------------------------------------ */
+/*
+ * ---- entries alone
+ * ------------------------------------------------------------------------------------
+ */
 
 SEC("uprobe.multi")
 int scope_instant(struct pt_regs *ctx)

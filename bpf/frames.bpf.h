@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Frames are opened in the slot of their key. Purpose: what both ways of seeing a return share. Owner: the
- * thread whose key it is (see slot.bpf.h).
+ * Frames are opened in the slot of their key. Purpose: what both ways of seeing a return share.
+ * Owner: the thread whose key it is (see slot.bpf.h).
  */
 #ifndef SCOPETRACE_FRAMES_BPF_H
 #define SCOPETRACE_FRAMES_BPF_H
 
 #include "keys.bpf.h"
 
-/* ---- chains: frames that share a stack pointer -------------------------------------------------------- */
+/*
+ * ---- chains: frames that share a stack pointer
+ * --------------------------------------------------------
+ */
 
 /* The chain's last function has returned, now, and so have those that jumped to it. */
 static __noinline int return_from_chain(struct open_key *key, struct open_slot *slot, u64 now)
@@ -18,11 +21,12 @@ static __noinline int return_from_chain(struct open_key *key, struct open_slot *
 }
 
 /*
- * True if the frame's function may run into `setting`'s, whose entry lies inside another: its code begins
- * before it and overlaps it, or what overlaps it. `caller`, unless it is 0, is the low half of the address
- * that the entry returns to: whoever runs on keeps it.
+ * True if the frame's function may run into `setting`'s, whose entry lies inside another: its code
+ * begins before it and overlaps it, or what overlaps it. `caller`, unless it is 0, is the low half
+ * of the address that the entry returns to: whoever runs on keeps it.
  */
-static __noinline bool may_run_into(struct open_frame *frame, struct function_setting *setting, u32 caller)
+static __noinline bool may_run_into(struct open_frame *frame, struct function_setting *setting,
+				    u32 caller)
 {
 	struct function_setting *outer = setting_of(frame->function);
 
@@ -32,8 +36,8 @@ static __noinline bool may_run_into(struct open_frame *frame, struct function_se
 }
 
 /*
- * True if the entry of `function` at `ip` continues the chain: the innermost frame jumped to that function,
- * to wherever between its beginning and the probe, or runs into it.
+ * True if the entry of `function` at `ip` continues the chain: the innermost frame jumped to that
+ * function, to wherever between its beginning and the probe, or runs into it.
  */
 static __noinline bool continues_chain(struct open_slot *slot, u32 function, u64 ip, u32 caller)
 {
@@ -43,13 +47,14 @@ static __noinline bool continues_chain(struct open_slot *slot, u32 function, u64
 	if (!setting || !(top->flags & OPEN_FRAME_BY_EXIT))
 		return false;
 	if (slot->tail_ns)
-		return slot->tail_target == function + 1 || ip - slot->tail_target <= setting->distance;
+		return slot->tail_target == function + 1 ||
+		       ip - slot->tail_target <= setting->distance;
 	return setting->flags & FUNCTION_INSIDE && may_run_into(top, setting, caller);
 }
 
 /* An entry, not by way of the kernel's trampoline, at a key that has open frames. */
-static __noinline int settle_before_entry(struct open_key *key, struct open_slot *slot, u32 function, u64 ip,
-					  u32 caller)
+static __noinline int settle_before_entry(struct open_key *key, struct open_slot *slot,
+					  u32 function, u64 ip, u32 caller)
 {
 	if (!continues_chain(slot, function, ip, caller))
 		return end_frames(key, slot, slot->last_ns);
@@ -57,7 +62,10 @@ static __noinline int settle_before_entry(struct open_key *key, struct open_slot
 	return 0;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/*
+ * ---- opening
+ * ------------------------------------------------------------------------------------------
+ */
 
 /* A frame at a key that has no slot yet. */
 static __noinline int open_new_slot(struct open_key *key, struct task_struct *task,
@@ -99,15 +107,19 @@ static __noinline int open_new_slot(struct open_key *key, struct task_struct *ta
 }
 
 /*
- * A thread's tid is free before the next one of that tid starts. An exec gives a thread its leader's start,
- * so a slot that is marked needs no look at it.
+ * A thread's tid is free before the next one of that tid starts. An exec gives a thread its
+ * leader's start, so a slot that is marked needs no look at it.
  */
-static __always_inline bool is_of_earlier_thread(const struct open_slot *slot, struct task_struct *task)
+static __always_inline bool is_of_earlier_thread(const struct open_slot *slot,
+						 struct task_struct *task)
 {
 	return slot->state & OPEN_SLOT_ENDED || slot->last_ns < task->start_time;
 }
 
-/* bpf_loop: the innermost frame of a thread that ended. Stops when none is left, or the ring has no room. */
+/*
+ * bpf_loop: the innermost frame of a thread that ended. Stops when none is left, or the ring has no
+ * room.
+ */
 static long tell_ended_frame(u32 step, struct ending *left)
 {
 	struct open_slot *slot = left->slot;
@@ -126,11 +138,11 @@ static long tell_ended_frame(u32 step, struct ending *left)
 }
 
 /*
- * What an earlier thread of this tid left open is not of this one. Its end is told now, if it is known and
- * there is room by now; the frames that this does not settle are discarded.
+ * What an earlier thread of this tid left open is not of this one. Its end is told now, if it is
+ * known and there is room by now; the frames that this does not settle are discarded.
  */
-static __noinline void take_over_slot(struct open_slot *slot, struct open_key *key, struct task_struct *task,
-				      u64 now)
+static __noinline void take_over_slot(struct open_slot *slot, struct open_key *key,
+				      struct task_struct *task, u64 now)
 {
 	struct ending left = {.key = key,
 			      .slot = slot,
@@ -148,8 +160,8 @@ static __noinline void take_over_slot(struct open_slot *slot, struct open_key *k
 }
 
 /* What is not the business of most entries to a slot that was used before. */
-static __noinline void renew_slot(struct open_slot *slot, struct open_key *key, struct task_struct *task,
-				  u64 now)
+static __noinline void renew_slot(struct open_slot *slot, struct open_key *key,
+				  struct task_struct *task, u64 now)
 {
 	struct thread_keys *keys;
 	u32 place;
@@ -166,8 +178,8 @@ static __noinline void renew_slot(struct open_slot *slot, struct open_key *key, 
 }
 
 /* One more frame in a slot of which `length` frames are open. */
-static __always_inline void open_frame(struct open_slot *slot, struct function_counters *count, u32 length,
-				       u32 function, u32 flags, u32 tid, u64 now)
+static __always_inline void open_frame(struct open_slot *slot, struct function_counters *count,
+				       u32 length, u32 function, u32 flags, u32 tid, u64 now)
 {
 	struct open_frame *frame = FRAME(slot, length);
 

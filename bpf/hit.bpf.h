@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What one hit of a probe tells: the stack pointer, where the function will return to, which function or site
- * it is. Purpose: all that depends on the processor, and on how the kernel hands a cookie over, in one place.
+ * What one hit of a probe tells: the stack pointer, where the function will return to, which
+ * function or site it is. Purpose: all that depends on the processor, and on how the kernel hands a
+ * cookie over, in one place.
  */
 #ifndef SCOPETRACE_HIT_BPF_H
 #define SCOPETRACE_HIT_BPF_H
@@ -9,7 +10,8 @@
 #include "maps.bpf.h"
 
 #if defined(__TARGET_ARCH_x86)
-#define ENTRY_SP(ctx)  ((ctx)->sp + sizeof(u64)) /* the return address is on the stack and will be popped */
+#define ENTRY_SP(ctx) \
+	((ctx)->sp + sizeof(u64)) /* the return address is on the stack and will be popped */
 #define RETURN_SP(ctx) ((ctx)->sp)
 #define HIT_IP(ctx)    ((ctx)->ip)
 #elif defined(__TARGET_ARCH_arm64)
@@ -51,9 +53,9 @@ static __always_inline bool entered_by_jump(struct pt_regs *ctx, struct task_str
 #define GOROUTINE_SHIFT	    6 /* they are hundreds of bytes */
 
 /*
- * A place that a frame keeps when its goroutine's stack is copied to where there is more room: how far it is
- * from the end of the stack. Places of one goroutine are ordered as stack pointers are; its number is above
- * them.
+ * A place that a frame keeps when its goroutine's stack is copied to where there is more room: how
+ * far it is from the end of the stack. Places of one goroutine are ordered as stack pointers are;
+ * its number is above them.
  */
 static __always_inline u64 goroutine_place(struct pt_regs *ctx, u64 sp)
 {
@@ -63,7 +65,9 @@ static __always_inline u64 goroutine_place(struct pt_regs *ctx, u64 sp)
 	return goroutine >> GOROUTINE_SHIFT << 32 | (u32)(sp - end);
 }
 
-/* The key of the frame at `sp`. With stacks that migrate it is not the thread's but the process's. */
+/*
+ * The key of the frame at `sp`. With stacks that migrate it is not the thread's but the process's.
+ */
 static __always_inline struct open_key key_at(struct pt_regs *ctx, u64 sp, struct task_struct *task,
 					      const struct pairing_settings *set)
 {
@@ -92,11 +96,14 @@ static __always_inline bool is_filtered(const struct pairing_settings *set,
 	return !target || !target->on;
 }
 
-/* ---- registers and conditions, as an exit site names them --------------------------------------------- */
+/*
+ * ---- registers and conditions, as an exit site names them
+ * ---------------------------------------------
+ */
 
 /*
- * The verifier allows only constant places in the context, so the compiler must not join the cases: the
- * number in the empty assembler line differs.
+ * The verifier allows only constant places in the context, so the compiler must not join the cases:
+ * the number in the empty assembler line differs.
  */
 #define REGISTER(number, field)                               \
 	case number: {                                        \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The list of keys that a thread holds. Purpose: a map that cannot fill with the dead, and no loader to sweep
- * it. Invariant: every key of a slot is in its thread's list, but for those marked OPEN_SLOT_UNLISTED and
- * those of stacks that migrate, which belong to no thread.
+ * The list of keys that a thread holds. Purpose: a map that cannot fill with the dead, and no
+ * loader to sweep it. Invariant: every key of a slot is in its thread's list, but for those marked
+ * OPEN_SLOT_UNLISTED and those of stacks that migrate, which belong to no thread.
  */
 #ifndef SCOPETRACE_KEYS_BPF_H
 #define SCOPETRACE_KEYS_BPF_H
@@ -13,7 +13,8 @@
 #define NO_PLACE	(~0u)
 #define ERROR_NOT_FOUND 2 /* ENOENT */
 
-static long take_mapping(struct task_struct *task, struct vm_area_struct *mapping, struct stack_range *range)
+static long take_mapping(struct task_struct *task, struct vm_area_struct *mapping,
+			 struct stack_range *range)
 {
 	range->begin = mapping->vm_start;
 	range->end = mapping->vm_end;
@@ -23,9 +24,10 @@ static long take_mapping(struct task_struct *task, struct vm_area_struct *mappin
 /* Why the place of a key can be given to another; the best is taken, of those the oldest. */
 enum place_rank {
 	PLACE_RUNNING, /* not at all: its call may be running, or suspended */
-	PLACE_OLD,     /* if all of a full list have uretprobes: at most 64 of them can ever return */
-	PLACE_DEEPER,  /* the same, and its stack pointer is below the present one */
-	PLACE_LEFT,    /* it lies deeper on the stack than the thread is now: it was left */
+	/* if all of a full list have uretprobes: at most 64 of them can ever return */
+	PLACE_OLD,
+	PLACE_DEEPER, /* the same, and its stack pointer is below the present one */
+	PLACE_LEFT,   /* it lies deeper on the stack than the thread is now: it was left */
 	PLACE_CLOSED,
 };
 
@@ -41,14 +43,17 @@ struct place_search {
 
 static __always_inline bool has_exits(struct open_slot *slot)
 {
-	return (slot->frames[0].flags | FRAME(slot, slot->chain_length - 1)->flags) & OPEN_FRAME_BY_EXIT;
+	return (slot->frames[0].flags | FRAME(slot, slot->chain_length - 1)->flags) &
+	       OPEN_FRAME_BY_EXIT;
 }
 
 /*
- * Where the hits of a thread are on several stacks, two fibers may share one mapping: then what lies deeper
- * in the mapping may be suspended; but for what has a uretprobe, which nothing suspends.
+ * Where the hits of a thread are on several stacks, two fibers may share one mapping: then what
+ * lies deeper in the mapping may be suspended; but for what has a uretprobe, which nothing
+ * suspends.
  */
-static __always_inline u32 rank_of(const struct place_search *search, struct open_slot *slot, u64 sp)
+static __always_inline u32 rank_of(const struct place_search *search, struct open_slot *slot,
+				   u64 sp)
 {
 	bool is_deeper = sp < search->sp;
 	bool is_left = is_deeper && slot->stack_end && slot->stack_end == search->stack_end;
@@ -75,7 +80,8 @@ static long consider_place(u32 step, struct place_search *search)
 	if (slot && slot->chain_length) {
 		rank = rank_of(search, slot, key.sp);
 		search->by_exit |= has_exits(slot);
-		if (search->elsewhere == NO_PLACE && has_exits(slot) && slot->stack_end != search->stack_end)
+		if (search->elsewhere == NO_PLACE && has_exits(slot) &&
+		    slot->stack_end != search->stack_end)
 			search->elsewhere = place;
 	}
 	if (rank > search->rank) {
@@ -125,8 +131,8 @@ static __noinline bool is_unmapped(struct thread_keys *keys, u32 place)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct stack_range range;
 
-	return place != NO_PLACE &&
-	       bpf_find_vma(task, listed_sp(keys, place) - 1, take_mapping, &range, 0) == -ERROR_NOT_FOUND;
+	return place != NO_PLACE && bpf_find_vma(task, listed_sp(keys, place) - 1, take_mapping,
+						 &range, 0) == -ERROR_NOT_FOUND;
 }
 
 /* Its call, if it is open, is told as left. */
@@ -143,14 +149,18 @@ static __always_inline u32 take_place(struct thread_keys *keys, u32 place)
 }
 
 /*
- * A place in a list without a free one. A few are looked at, for one whose slot is closed; if there are open
- * calls that are seen to return by exits, of which any number may be running or suspended, the list grows.
- * Where it cannot, only what was surely left gives way, or there is none: a call that runs is never given up.
+ * A place in a list without a free one. A few are looked at, for one whose slot is closed; if there
+ * are open calls that are seen to return by exits, of which any number may be running or suspended,
+ * the list grows. Where it cannot, only what was surely left gives way, or there is none: a call
+ * that runs is never given up.
  */
 SHARED u32 find_place(struct thread_keys *keys, u64 sp, u64 stack_end)
 {
-	struct place_search search = {
-		.keys = keys, .sp = sp, .stack_end = stack_end, .place = NO_PLACE, .elsewhere = NO_PLACE};
+	struct place_search search = {.keys = keys,
+				      .sp = sp,
+				      .stack_end = stack_end,
+				      .place = NO_PLACE,
+				      .elsewhere = NO_PLACE};
 	bool may_run;
 	u32 longer;
 
@@ -171,7 +181,8 @@ SHARED u32 find_place(struct thread_keys *keys, u64 sp, u64 stack_end)
 		search.place = is_unmapped(keys, search.elsewhere) ? search.elsewhere : NO_PLACE;
 	if (search.place != NO_PLACE)
 		return take_place(keys, search.place);
-	keys->oldest = keys->oldest + KEYS_LOOKED_AT < keys->count ? keys->oldest + KEYS_LOOKED_AT : 0;
+	keys->oldest =
+		keys->oldest + KEYS_LOOKED_AT < keys->count ? keys->oldest + KEYS_LOOKED_AT : 0;
 	return NO_PLACE;
 }
 
@@ -190,8 +201,9 @@ static __always_inline u32 list_key(struct thread_keys *keys, u64 sp, u64 stack_
 }
 
 /*
- * Remembers the mapping of a new key, and tells where its stack ends. What overlaps a known one above it is
- * that one, grown; what lies above the end of a known one is another, though they share a mapping.
+ * Remembers the mapping of a new key, and tells where its stack ends. What overlaps a known one
+ * above it is that one, grown; what lies above the end of a known one is another, though they share
+ * a mapping.
  */
 SHARED u64 add_stack(struct thread_keys *keys, u64 begin, u64 end, u64 sp)
 {
@@ -208,7 +220,8 @@ SHARED u64 add_stack(struct thread_keys *keys, u64 begin, u64 end, u64 sp)
 			grown = known;
 	}
 	if (!grown) {
-		keys->stacks[keys->stack_count++ % THREAD_STACKS] = (struct stack_range){begin, end};
+		keys->stacks[keys->stack_count++ % THREAD_STACKS] =
+			(struct stack_range){begin, end};
 		return end;
 	}
 	for (u32 i = 0; i < THREAD_STACKS; i++)
@@ -234,8 +247,8 @@ static __noinline u64 note_stack(struct thread_keys *keys, struct task_struct *t
 }
 
 /*
- * The list of the current thread, made and announced at its first key. NULL when the kernel cannot make one
- * just now: another thread was preempted while it was making its own.
+ * The list of the current thread, made and announced at its first key. NULL when the kernel cannot
+ * make one just now: another thread was preempted while it was making its own.
  */
 static __noinline struct thread_keys *keys_of_thread(struct task_struct *task, u64 now)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ends, new programs and new names of traced threads: those that hold a list of keys; and the children of
- * traced processes. These programs run for every thread of the machine, so each first asks whether it is one
- * of those, and leaves.
+ * Ends, new programs and new names of traced threads: those that hold a list of keys; and the
+ * children of traced processes. These programs run for every thread of the machine, so each first
+ * asks whether it is one of those, and leaves.
  */
 #include "ending.bpf.h"
 
@@ -11,7 +11,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define STACKS_AT_ONCE 2 /* one may lie inside another: a signal stack */
 #define HEAP_LEVELS    15
 
-_Static_assert(MAX_THREAD_KEYS + THREAD_BLOCKS * KEY_BLOCK < 1 << HEAP_LEVELS, "all keys of a thread");
+_Static_assert(MAX_THREAD_KEYS + THREAD_BLOCKS * KEY_BLOCK < 1 << HEAP_LEVELS,
+	       "all keys of a thread");
 
 /* The latest hit on each stack, so far. */
 struct stack_hits {
@@ -31,14 +32,19 @@ struct thread_end {
 };
 
 /*
- * Innermost first: a frame after whose begin a function further out on its stack was entered or returned is
- * gone; any other was still running when its thread ended. One that finds no room in the ring stays open, and
- * those further out with it: the loader finds them, or the next thread of this tid.
+ * Innermost first: a frame after whose begin a function further out on its stack was entered or
+ * returned is gone; any other was still running when its thread ended. One that finds no room in
+ * the ring stays open, and those further out with it: the loader finds them, or the next thread of
+ * this tid.
  */
-SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 latest_above, u64 now)
+SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 latest_above,
+			     u64 now)
 {
-	struct ending ending = {
-		.key = key, .slot = slot, .end_ns = now, .now = now, .flags = EVENT_FLAG_UNFINISHED};
+	struct ending ending = {.key = key,
+				.slot = slot,
+				.end_ns = now,
+				.now = now,
+				.flags = EVENT_FLAG_UNFINISHED};
 
 	if (!key || !slot)
 		return 0;
@@ -54,7 +60,8 @@ SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 l
 			break;
 		if (frame->start_ns < latest_above)
 			return end_frames(key, slot,
-					  now); /* those further out in the chain began even earlier */
+					  /* those further out in the chain began even earlier */
+					  now);
 		if (emit_frame(&ending, frame))
 			break;
 		COUNT(count->unfinished);
@@ -63,7 +70,10 @@ SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 l
 	return 0;
 }
 
-/* ---- the outermost first: the list as a heap ---------------------------------------------------------- */
+/*
+ * ---- the outermost first: the list as a heap
+ * ----------------------------------------------------------
+ */
 
 struct sift {
 	struct thread_keys *keys;
@@ -119,7 +129,10 @@ static __noinline u64 take_highest(struct thread_end *end)
 	return highest;
 }
 
-/* ---- the end of a thread ------------------------------------------------------------------------------ */
+/*
+ * ---- the end of a thread
+ * ------------------------------------------------------------------------------
+ */
 
 /* The latest hit on a stack but for this one, of which it is told. */
 SHARED u64 exchange_latest(struct stack_hits *hits, u64 stack_end, u64 ns)
@@ -144,14 +157,18 @@ SHARED u64 exchange_latest(struct stack_hits *hits, u64 stack_end, u64 ns)
 }
 
 /* What is not known to be on another stack counts as on that of the key above it. */
-static __always_inline u64 stack_end_of(struct thread_end *end, const struct open_slot *slot, u64 sp)
+static __always_inline u64 stack_end_of(struct thread_end *end, const struct open_slot *slot,
+					u64 sp)
 {
 	u64 known = slot->stack_end ? slot->stack_end : known_stack_end(end->keys, sp);
 
 	return known ? known : end->stack_end;
 }
 
-/* The key that is the outermost of those left: ends what is open there, and drops it, or leaves it marked. */
+/*
+ * The key that is the outermost of those left: ends what is open there, and drops it, or leaves it
+ * marked.
+ */
 static long end_outermost(u32 step, struct thread_end *end)
 {
 	struct open_key key = {.sp = take_highest(end), .tid = end->keys->tid};
@@ -212,7 +229,9 @@ static __always_inline bool is_heir(u32 tgid)
 	return bpf_map_lookup_elem(&heirs, &tgid);
 }
 
-/* True once the last thread of the process is on its end; the first one may have ended long before. */
+/*
+ * True once the last thread of the process is on its end; the first one may have ended long before.
+ */
 static __always_inline bool is_process_end(struct task_struct *task)
 {
 	return !task->signal->live.counter;
@@ -248,8 +267,9 @@ static __noinline void renew_keys(struct thread_keys *keys, struct task_struct *
 }
 
 /*
- * `former`: the thread may have taken over its leader's tid by now, and its list still has the one that its
- * keys were made with. A process that we attached to is followed even if this thread never called anything.
+ * `former`: the thread may have taken over its leader's tid by now, and its list still has the one
+ * that its keys were made with. A process that we attached to is followed even if this thread never
+ * called anything.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t former)
@@ -279,13 +299,14 @@ int BPF_PROG(thread_rename, struct task_struct *task, const char *comm)
 }
 
 /*
- * A child inherits the breakpoints, and so do its own children; one made by vfork or posix_spawn has none of
- * its own, as it runs in its parent's memory until its exec.
+ * A child inherits the breakpoints, and so do its own children; one made by vfork or posix_spawn
+ * has none of its own, as it runs in its parent's memory until its exec.
  */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread_ids ids = {EVENT_FORK, child->pid, child->tgid, namespace_tid(child), parent->tgid};
+	struct thread_ids ids = {EVENT_FORK, child->pid, child->tgid, namespace_tid(child),
+				 parent->tgid};
 	bool of_target;
 	u32 one = 1;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The maps of scopetrace.bpf.o. Purpose: declared once for all its programs; weak, so that the linker makes
- * one of them from the copy in each file. Their layouts are in scope_event.h.
+ * The maps of scopetrace.bpf.o. Purpose: declared once for all its programs; weak, so that the
+ * linker makes one of them from the copy in each file. Their layouts are in scope_event.h.
  */
 #ifndef SCOPETRACE_MAPS_BPF_H
 #define SCOPETRACE_MAPS_BPF_H
@@ -92,12 +92,15 @@ struct {
 } capture __weak SEC(".maps");
 
 /*
- * A global function: the verifier looks at it once, and not again at each of its calls; pointers may be NULL
- * there. Weak, so that the linker makes one of them from the copy in each file.
+ * A global function: the verifier looks at it once, and not again at each of its calls; pointers
+ * may be NULL there. Weak, so that the linker makes one of them from the copy in each file.
  */
 #define SHARED __weak __noinline
 
-/* Programs can be preempted by others on their cpu, so even per-cpu counters are added to atomically. */
+/*
+ * Programs can be preempted by others on their cpu, so even per-cpu counters are added to
+ * atomically.
+ */
 #define COUNT(counter) ((void)__sync_fetch_and_add(&(counter), 1))
 
 /* The frame at place `index` of a slot; the mask is for the verifier. */

@@ -2,15 +2,16 @@
 /*
  * Entry and return of a hooked function become one completed scope.
  *
- * A frame waits for its return in the slot of (tid, stack pointer), the pointer normalised so that entry and
- * return agree. That survives what a stack of frames per thread does not: a lost hit, a longjmp,
- * two stacks in one thread. Only the thread itself touches its slots, so they need no lock.
+ * A frame waits for its return in the slot of (tid, stack pointer), the pointer normalised so that
+ * entry and return agree. That survives what a stack of frames per thread does not: a lost hit, a
+ * longjmp, two stacks in one thread. Only the thread itself touches its slots, so they need no
+ * lock.
  *
- * What the kernel promises and this relies on (uprobes.c): the entry programs of a hit run before its return
- * instance is made; a return instance exists only if fewer than 64 are pending at that moment; return
- * programs of frames that share a stack pointer run inner first. A function that is reached by a jump while a
- * frame of the same stack pointer is pending finds the kernel's trampoline where its return address should
- * be.
+ * What the kernel promises and this relies on (uprobes.c): the entry programs of a hit run before
+ * its return instance is made; a return instance exists only if fewer than 64 are pending at that
+ * moment; return programs of frames that share a stack pointer run inner first. A function that is
+ * reached by a jump while a frame of the same stack pointer is pending finds the kernel's
+ * trampoline where its return address should be.
  */
 #include "hit.bpf.h"
 #include "frames.bpf.h"
@@ -21,7 +22,10 @@ char LICENSE[] SEC("license") = "GPL";
 
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
-/* What bpf_get_attach_cookie() returns, read where that helper reads it, which saves its call: 10 ns. */
+/*
+ * What bpf_get_attach_cookie() returns, read where that helper reads it, which saves its call: 10
+ * ns.
+ */
 static __always_inline u64 peek_cookie(struct task_struct *task)
 {
 	struct bpf_uprobe_multi_run_ctx *context;
@@ -29,14 +33,15 @@ static __always_inline u64 peek_cookie(struct task_struct *task)
 	if (!bpf_core_field_exists(struct bpf_uprobe_multi_run_ctx, uprobe) ||
 	    !bpf_core_field_exists(struct bpf_uprobe, cookie))
 		return 0;
-	context = bpf_rdonly_cast(task->bpf_ctx, bpf_core_type_id_kernel(struct bpf_uprobe_multi_run_ctx));
+	context = bpf_rdonly_cast(task->bpf_ctx,
+				  bpf_core_type_id_kernel(struct bpf_uprobe_multi_run_ctx));
 	return context->uprobe->cookie;
 }
 
 /*
- * Function and generation of this hit. Where the helper reads is the kernel's own business and may change:
- * what is found there is believed only if it is of the generation in force, as no other thing but our cookie
- * is.
+ * Function and generation of this hit. Where the helper reads is the kernel's own business and may
+ * change: what is found there is believed only if it is of the generation in force, as no other
+ * thing but our cookie is.
  */
 static __always_inline u64 cookie_of(void *ctx, struct task_struct *task, u32 generation)
 {
@@ -63,7 +68,10 @@ static __always_inline bool note_hit(struct open_slot *slot, u64 now)
 	return repeats;
 }
 
-/* ---- entry -------------------------------------------------------------------------------------------- */
+/*
+ * ---- entry
+ * --------------------------------------------------------------------------------------------
+ */
 
 SEC("uprobe.multi")
 int scope_entry(struct pt_regs *ctx)
@@ -113,7 +121,10 @@ int scope_entry(struct pt_regs *ctx)
 	return 0;
 }
 
-/* ---- return ------------------------------------------------------------------------------------------- */
+/*
+ * ---- return
+ * -------------------------------------------------------------------------------------------
+ */
 
 /* Closes the frames above the first `keep` as discarded: they are gone. */
 static __noinline void discard_frames(struct open_slot *slot, u32 keep)
@@ -135,8 +146,9 @@ static __noinline void discard_frames(struct open_slot *slot, u32 keep)
 }
 
 /*
- * The place above the frame of `function` in the chain, 0 if it has none there. Returns come inner first, so
- * if another frame is the innermost then those above ours have missed their own return for good.
+ * The place above the frame of `function` in the chain, 0 if it has none there. Returns come inner
+ * first, so if another frame is the innermost then those above ours have missed their own return
+ * for good.
  */
 static __noinline u32 find_below(struct open_slot *slot, u32 function)
 {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The only header that kernel and user space share: records of the BPF ring, settings, counters. Purpose: one
- * layout on both sides. Invariants: fixed-width types, explicit padding, no pointer, enum, bool or long;
- * sizes asserted; values of enums only grow. Includes nothing: vmlinux.h or <linux/types.h> gives the __u
- * types.
+ * The only header that kernel and user space share: records of the BPF ring, settings, counters.
+ * Purpose: one layout on both sides. Invariants: fixed-width types, explicit padding, no pointer,
+ * enum, bool or long; sizes asserted; values of enums only grow. Includes nothing: vmlinux.h or
+ * <linux/types.h> gives the __u types.
  */
 #ifndef SCOPETRACE_SCOPE_EVENT_H
 #define SCOPETRACE_SCOPE_EVENT_H
 
-#define SCOPETRACE_BPF_VERSION 5 /* of this header; kept in the settings map, checked by a second loader */
+/* of this header; kept in the settings map, checked by a second loader */
+#define SCOPETRACE_BPF_VERSION 5
 
-#define MAX_FUNCTIONS	 8192  /* functions of one capture; index = function id = low half of the cookie */
+/* functions of one capture; index = function id = low half of the cookie */
+#define MAX_FUNCTIONS	 8192
 #define MAX_OPEN_SCOPES	 65536 /* (tid, sp) keys in open_scopes at a time */
 #define NEAR_SCOPES	 16384 /* places of near_scopes, a power of two */
 #define MAX_CHAIN	 8     /* frames that share one stack pointer: tail calls */
@@ -18,14 +20,15 @@
 #define KEY_BLOCK	 256   /* more keys, for calls that are open: so many at a time */
 #define KEY_BLOCKS	 128   /* of all threads: half of what open_scopes has room for */
 #define THREAD_BLOCKS	 64    /* of one thread */
-#define MAX_RETURN_DEPTH 64    /* the kernel's own limit of pending uretprobes (MAX_URETPROBE_DEPTH) */
+#define MAX_RETURN_DEPTH 64 /* the kernel's own limit of pending uretprobes (MAX_URETPROBE_DEPTH) */
 #define EXIT_SITES	 65536 /* instructions by which functions with `instruction` returns are left */
 #define MAX_EXIT_SITES	 (1 << 20) /* that the map can be made for */
 #define MAX_TARGETS	 1024	   /* processes of one pinned capture */
 
 /* Records of the ring: the header's type tells which. */
 enum scope_event_type {
-	EVENT_SCOPE = 1,  /* struct scope_event: a completed call, or (flag) one that ended with its thread */
+	/* struct scope_event: a completed call, or (flag) one that ended with its thread */
+	EVENT_SCOPE = 1,
 	EVENT_LOSS = 2,	  /* struct loss_record */
 	EVENT_THREAD = 3, /* struct thread_record: a thread's first hit */
 	EVENT_EXIT = 4,	  /* struct thread_record: a traced thread ended */
@@ -36,7 +39,8 @@ enum scope_event_type {
 
 enum scope_event_flag {
 	EVENT_FLAG_UNFINISHED = 1, /* open when its thread ended; end_ns is the thread's end */
-	EVENT_FLAG_UNWOUND = 2, /* left by an exception or another jump out; end_ns: when it was found gone */
+	/* left by an exception or another jump out; end_ns: when it was found gone */
+	EVENT_FLAG_UNWOUND = 2,
 	EVENT_FLAG_INSTANT = 4, /* an entry alone: end_ns is start_ns */
 };
 
@@ -56,7 +60,8 @@ struct scope_event {
 	__u32 namespace_tid; /* in the thread's own pid namespace */
 	__u32 function;
 	__u32 generation;
-	__u32 start_tid; /* of the thread that entered; `tid` is the one that returned (stacks may migrate) */
+	/* of the thread that entered; `tid` is the one that returned (stacks may migrate) */
+	__u32 start_tid;
 };
 _Static_assert(sizeof(struct scope_event) == 56, "ring record");
 
@@ -76,25 +81,29 @@ struct thread_record {
 	__u32 tid;
 	__u32 tgid;
 	__u32 namespace_tid;
-	__u32 former; /* EVENT_FORK: tgid of the parent; EVENT_EXEC: tid of the thread before; else 0 */
+	/* EVENT_FORK: tgid of the parent; EVENT_EXEC: tid of the thread before; else 0 */
+	__u32 former;
 	char comm[16];
 };
 _Static_assert(sizeof(struct thread_record) == 56, "ring record");
 
 enum setting_flag {
 	SETTING_PAUSED = 1, /* entries are counted as filtered; their returns are orphans */
-	SETTING_TARGETS =
-		2, /* so are those of processes that are not in `targets`, or are switched off there */
-	SETTING_MIGRATE = 4,   /* a stack may go from thread to thread inside a call: keys are (tgid, sp) */
-	SETTING_HASH_ONLY = 8, /* new keys go to open_scopes alone, which then shows every open call */
-	SETTING_GOROUTINES =
-		16, /* with MIGRATE, of Go: sp is the place in a goroutine's stack, wherever that is */
+	/* so are those of processes that are not in `targets`, or are switched off there */
+	SETTING_TARGETS = 2,
+	/* a stack may go from thread to thread inside a call: keys are (tgid, sp) */
+	SETTING_MIGRATE = 4,
+	/* new keys go to open_scopes alone, which then shows every open call */
+	SETTING_HASH_ONLY = 8,
+	/* with MIGRATE, of Go: sp is the place in a goroutine's stack, wherever that is */
+	SETTING_GOROUTINES = 16,
 };
 
 /* Map `settings`, an ARRAY of one: read at each hit, so it may be changed live. */
 struct pairing_settings {
-	__u32 version;	  /* SCOPETRACE_BPF_VERSION */
-	__u32 generation; /* hits of links of another one are ignored; it begins at 1; 0: every hit is */
+	__u32 version; /* SCOPETRACE_BPF_VERSION */
+	/* hits of links of another one are ignored; it begins at 1; 0: every hit is */
+	__u32 generation;
 	__u64 minimum_ns; /* shorter calls are counted (below_minimum) and not sent */
 	__u32 flags;	  /* enum setting_flag, joined by | */
 	__u32 reserved;
@@ -103,11 +112,14 @@ _Static_assert(sizeof(struct pairing_settings) == 24, "map value");
 
 enum function_flag {
 	FUNCTION_OFF = 1, /* its entries are counted as filtered */
-	FUNCTION_LOOPS =
-		2, /* its own loop comes back to the probe: an entry on its own open frame is a turn */
+	/* its own loop comes back to the probe: an entry on its own open frame is a turn */
+	FUNCTION_LOOPS = 2,
 	FUNCTION_INSIDE = 4, /* its entry lies inside another function, which may run into it */
-	FUNCTION_TURNS = 8,  /* with LOOPS: all jumps of that loop have sites (SITE_TURN), so an entry that
-			      * none of them led to is a call, whatever is open */
+	/*
+	 * with LOOPS: all jumps of that loop have sites (SITE_TURN), so an entry that none of them
+	 * led to is a call, whatever is open
+	 */
+	FUNCTION_TURNS = 8,
 };
 
 /* How the end of a call is seen. */
@@ -118,8 +130,8 @@ enum return_mode {
 };
 
 /*
- * Map `functions`, an ARRAY by function id: what a second loader, or bpftool, needs to name it. Flags and
- * minimum are read at each hit.
+ * Map `functions`, an ARRAY by function id: what a second loader, or bpftool, needs to name it.
+ * Flags and minimum are read at each hit.
  */
 struct function_setting {
 	__u32 flags;	  /* enum function_flag, joined by | */
@@ -127,21 +139,22 @@ struct function_setting {
 	__u64 minimum_ns; /* if longer than that of `settings` */
 	__u64 offset;	  /* of the probe in its file */
 	__u64 address;	  /* of the function, as the symbols of its file count */
-	__u32 exit_site;  /* place + 1 of the site that is the probed instruction itself; 0: it leaves nothing
-			   */
-	__u32 distance;	  /* bytes from the function's beginning to its probe */
-	__u32 overlap;	  /* of functions whose code overlaps, one number, not 0 */
-	char module[84];  /* path of the file, its end if it is too long */
-	char name[128];	  /* raw symbol, its beginning if it is too long */
+	/* place + 1 of the site that is the probed instruction itself; 0: it leaves nothing */
+	__u32 exit_site;
+	__u32 distance;	 /* bytes from the function's beginning to its probe */
+	__u32 overlap;	 /* of functions whose code overlaps, one number, not 0 */
+	char module[84]; /* path of the file, its end if it is too long */
+	char name[128];	 /* raw symbol, its beginning if it is too long */
 };
 _Static_assert(sizeof(struct function_setting) == 256, "map value");
 
 /*
- * Map `capture`, an ARRAY of one: what a pinned capture's other commands need to know of it. The programs do
- * not read it.
+ * Map `capture`, an ARRAY of one: what a pinned capture's other commands need to know of it. The
+ * programs do not read it.
  */
 struct capture_setting {
-	__u64 start_ns;	 /* CLOCK_MONOTONIC when it was attached; 0: it is not, or attaching died half way */
+	/* CLOCK_MONOTONIC when it was attached; 0: it is not, or attaching died half way */
+	__u64 start_ns;
 	__u32 functions; /* how many there are in `functions` */
 	__u32 returns;	 /* enum return_way (loader/plan/returns.h) that was asked for */
 	__u32 watcher;	 /* pid of `attach --watch`; 0: there is none */
@@ -162,8 +175,8 @@ enum site_kind {
 	SITE_JUMP = 2,
 	SITE_CONDITIONAL = 3,
 	SITE_INDIRECT = 4,
-	SITE_TURN =
-		5, /* leaves nothing: its function's loop comes back to the entry, if the condition holds */
+	/* leaves nothing: its function's loop comes back to the entry, if the condition holds */
+	SITE_TURN = 5,
 };
 
 enum site_condition {
@@ -189,8 +202,9 @@ struct site_range {
 struct exit_setting {
 	__s64 target; /* JUMP, CONDITIONAL: bytes from the instruction to where it goes */
 	__s64 displacement;
-	struct site_range inside[SITE_RANGES]; /* INDIRECT: a target in one of them does not leave */
-	__u32 function;			       /* the one that it is in; of several, the first */
+	/* INDIRECT: a target in one of them does not leave */
+	struct site_range inside[SITE_RANGES];
+	__u32 function;	       /* the one that it is in; of several, the first */
 	__u32 target_function; /* id + 1 of the hooked function it goes to by way of a stub; or 0 */
 	__u8 kind;	       /* enum site_kind */
 	__u8 condition;	       /* enum site_condition */
@@ -206,7 +220,10 @@ struct exit_setting {
 };
 _Static_assert(sizeof(struct exit_setting) == 72, "map value");
 
-/* Map `counters`, a PERCPU_ARRAY by function id. Each is added to atomically: programs can be preempted. */
+/*
+ * Map `counters`, a PERCPU_ARRAY by function id. Each is added to atomically: programs can be
+ * preempted.
+ */
 struct function_counters {
 	/* What each call counts stands in one cache line. */
 	__u64 entries;
@@ -224,19 +241,21 @@ struct function_counters {
 	__u64 orphans;	  /* returns without an open frame */
 	__u64 below_minimum;
 	__u64 ring_lost;
-	__u64 unwound;	  /* frames with RETURNS_INSTRUCTION that were found gone: an exception left them */
-	__u64 duplicates; /* of not_a_call and orphans: hits that repeat the one just before, on another cpu
-			   */
-	__u64 instants;	  /* entries of a function with RETURNS_NONE */
+	/* frames with RETURNS_INSTRUCTION that were found gone: an exception left them */
+	__u64 unwound;
+	/* of not_a_call and orphans: hits that repeat the one just before, on another cpu */
+	__u64 duplicates;
+	__u64 instants; /* entries of a function with RETURNS_NONE */
 	__u64 reserved[6];
 };
 _Static_assert(sizeof(struct function_counters) == 192, "map value");
 
 /*
- * Where the frames of one (tid, sp) are. A slot is reused in place and stays when its frames are closed
- * (chain_length 0). It is in one of two maps: in `near_scopes`, an ARRAY whose place for a key is a hash of
- * it that the program works out itself, or, where another key has that place, in `open_scopes`, a HASH. Both
- * lookups of a call in the HASH cost it 60 ns, in the ARRAY 5 (bench/traced_call).
+ * Where the frames of one (tid, sp) are. A slot is reused in place and stays when its frames are
+ * closed (chain_length 0). It is in one of two maps: in `near_scopes`, an ARRAY whose place for a
+ * key is a hash of it that the program works out itself, or, where another key has that place, in
+ * `open_scopes`, a HASH. Both lookups of a call in the HASH cost it 60 ns, in the ARRAY 5
+ * (bench/traced_call).
  */
 struct open_key {
 	__u64 sp;
@@ -247,7 +266,8 @@ _Static_assert(sizeof(struct open_key) == 16, "map key");
 
 enum open_frame_flag {
 	OPEN_FRAME_BY_EXIT = 1, /* with RETURNS_INSTRUCTION */
-	OPEN_FRAME_TURN = 2,	/* its loop comes back to the entry just now: the next hit there is no call */
+	/* its loop comes back to the entry just now: the next hit there is no call */
+	OPEN_FRAME_TURN = 2,
 };
 
 struct open_frame {
@@ -260,12 +280,16 @@ struct open_frame {
 };
 
 enum open_slot_state {
-	OPEN_SLOT_UNLISTED = 1, /* not among its thread's keys: there was no room for a list just then */
-	OPEN_SLOT_ENDED = 2,	/* its thread ended at last_ns, and the ring had no room to say so; the next
-				      thread of this tid takes the slot over */
-	OPEN_SLOT_STRANGE = 3,	/* one of these */
-	OPEN_SLOT_EXTRA =
-		4, /* it goes when its calls have ended: its thread holds more than MAX_THREAD_KEYS */
+	/* not among its thread's keys: there was no room for a list just then */
+	OPEN_SLOT_UNLISTED = 1,
+	/*
+	 * its thread ended at last_ns, and the ring had no room to say so; the next thread of this
+	 * tid takes the slot over
+	 */
+	OPEN_SLOT_ENDED = 2,
+	OPEN_SLOT_STRANGE = 3, /* one of these */
+	/* it goes when its calls have ended: its thread holds more than MAX_THREAD_KEYS */
+	OPEN_SLOT_EXTRA = 4,
 };
 
 struct open_slot {
@@ -295,9 +319,9 @@ struct near_slot {
 _Static_assert(sizeof(struct near_slot) == 192, "map value");
 
 /*
- * Map `heirs`, an LRU_HASH by tgid: processes that a traced one has forked, or such a process, and that run
- * its program still. They have inherited the breakpoints; the loader takes out those that it has freed of
- * them.
+ * Map `heirs`, an LRU_HASH by tgid: processes that a traced one has forked, or such a process, and
+ * that run its program still. They have inherited the breakpoints; the loader takes out those that
+ * it has freed of them.
  */
 #define MAX_HEIRS 1024
 
@@ -305,7 +329,8 @@ _Static_assert(sizeof(struct near_slot) == 192, "map value");
 struct pending_loss {
 	__u64 count; /* scopes */
 	__u64 first_ns;
-	__u64 thread_records; /* records of threads that found no room, in all: no loss_record tells them */
+	/* records of threads that found no room, in all: no loss_record tells them */
+	__u64 thread_records;
 	__u64 last_ns;
 };
 _Static_assert(sizeof(struct pending_loss) == 32, "map value");

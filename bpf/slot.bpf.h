@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The slot of a (tid, stack pointer). Purpose: find, make and drop it without saying in which of its two maps
- * it is. Invariants: a key has one slot at most; only its own thread makes, changes and drops it (or the
- * program that runs at that thread's end). Progress: wait-free but for the kernel's own locks of the HASH.
+ * The slot of a (tid, stack pointer). Purpose: find, make and drop it without saying in which of
+ * its two maps it is. Invariants: a key has one slot at most; only its own thread makes, changes
+ * and drops it (or the program that runs at that thread's end). Progress: wait-free but for the
+ * kernel's own locks of the HASH.
  */
 #ifndef SCOPETRACE_SLOT_BPF_H
 #define SCOPETRACE_SLOT_BPF_H
 
 #include "maps.bpf.h"
 
-#define GOLDEN_RATIO 0x9E3779B97F4A7C15ull /* 2^64 / phi: neighbours go far apart in the upper bits */
+/* 2^64 / phi: neighbours go far apart in the upper bits */
+#define GOLDEN_RATIO 0x9E3779B97F4A7C15ull
 #define TID_SHIFT    20 /* above the bits in which the stack pointers of one thread differ */
 
 _Static_assert((NEAR_SCOPES & (NEAR_SCOPES - 1)) == 0, "masked below");
@@ -22,7 +24,10 @@ static __always_inline struct near_slot *near_place(const struct open_key *key)
 	return bpf_map_lookup_elem(&near_scopes, &place);
 }
 
-/* Only the thread itself writes its tid into a place, so no other can take a half-made slot for its own. */
+/*
+ * Only the thread itself writes its tid into a place, so no other can take a half-made slot for its
+ * own.
+ */
 static __always_inline bool is_of(const struct near_slot *near, const struct open_key *key)
 {
 	return near->key.sp == key->sp && near->key.tid == key->tid;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What is kept with a traced thread. Purpose: a list of the keys it holds slots of, so that none
- * outlives it, and the ids its records carry. Made at the thread's first key; only the thread itself changes
- * it; the kernel frees it with the thread.
+ * outlives it, and the ids its records carry. Made at the thread's first key; only the thread
+ * itself changes it; the kernel frees it with the thread.
  */
 #ifndef SCOPETRACE_THREAD_BPF_H
 #define SCOPETRACE_THREAD_BPF_H
@@ -25,7 +25,9 @@ struct thread_keys {
 	u32 announced; /* 1: its EVENT_THREAD record is in the ring */
 	u64 sp[MAX_THREAD_KEYS];
 	u8 blocks[THREAD_BLOCKS]; /* in key_blocks, of the places from MAX_THREAD_KEYS on */
-	/* The mappings that they lie in: what is in two is on two stacks (fibers, signal stacks). */
+	/*
+	 * The mappings that they lie in: what is in two is on two stacks (fibers, signal stacks).
+	 */
 	struct stack_range stacks[THREAD_STACKS];
 	u64 stack_count; /* that were met */
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The same scope under each recorder of scope_peers.py: begin and end, two events with a time and a name.
- * Built once for each with -DPEER_...; without one it is the empty loop. Prints its pid; for each line on
- * stdin it runs the loop once and prints the CPU time of one turn in ns.
+ * The same scope under each recorder of scope_peers.py: begin and end, two events with a time and a
+ * name. Built once for each with -DPEER_...; without one it is the empty loop. Prints its pid; for
+ * each line on stdin it runs the loop once and prints the CPU time of one turn in ns.
  */
 #include <stdint.h>
 #include <stdio.h>

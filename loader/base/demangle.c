@@ -12,7 +12,8 @@
 bool is_mangled(const char *symbol)
 {
 	/* _GLOBAL__: of a file's static constructors. */
-	return strncmp(symbol, "_Z", 2) == 0 || strncmp(symbol, "_R", 2) == 0 || strncmp(symbol, "_GLOBAL__", 9) == 0;
+	return strncmp(symbol, "_Z", 2) == 0 || strncmp(symbol, "_R", 2) == 0 ||
+	       strncmp(symbol, "_GLOBAL__", 9) == 0;
 }
 
 struct demangled {
@@ -22,9 +23,9 @@ struct demangled {
 };
 
 /*
- * A short hostile symbol can stand for a name of any length (each substitution may double it), so the
- * demangler is left from here as soon as the name is longer than anyone reads. It holds no heap memory while
- * it prints C++ names.
+ * A short hostile symbol can stand for a name of any length (each substitution may double it), so
+ * the demangler is left from here as soon as the name is longer than anyone reads. It holds no heap
+ * memory while it prints C++ names.
  */
 static void collect(const char *piece, size_t length, void *context)
 {

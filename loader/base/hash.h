@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A hash map from 64-bit keys to 32-bit values, and a hash of bytes. Purpose: indexes into arrays (names,
- * lanes, functions). Open addressing, linear probing, at most three quarters full. Where a key goes depends
- * on numbers drawn for each map: who chooses the keys, as a hostile file does, cannot choose many for one
- * place. One owner, no locking.
+ * A hash map from 64-bit keys to 32-bit values, and a hash of bytes. Purpose: indexes into arrays
+ * (names, lanes, functions). Open addressing, linear probing, at most three quarters full. Where a
+ * key goes depends on numbers drawn for each map: who chooses the keys, as a hostile file does,
+ * cannot choose many for one place. One owner, no locking.
  */
 #ifndef SCOPETRACE_BASE_HASH_H
 #define SCOPETRACE_BASE_HASH_H

@@ -23,8 +23,8 @@ static int add(struct intern *table, uint64_t key, const char *bytes, size_t len
 		return -EOVERFLOW;
 	err = vec_grow(&table->entries, &table->entry_capacity, table->count);
 	if (!err)
-		err = vec_reserve((void **)&table->bytes, &table->byte_capacity, table->byte_count + length,
-				  1);
+		err = vec_reserve((void **)&table->bytes, &table->byte_capacity,
+				  table->byte_count + length, 1);
 	if (!err)
 		err = hash_map_put(&table->ids, key, (uint32_t)table->count + 1);
 	if (err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A table of distinct strings. Purpose: each name once in a capture, told by a small number. Owner: one
- * thread. Invariants: ids start at 1 and follow one another; id 0 is the empty string; an id never changes.
+ * A table of distinct strings. Purpose: each name once in a capture, told by a small number. Owner:
+ * one thread. Invariants: ids start at 1 and follow one another; id 0 is the empty string; an id
+ * never changes.
  */
 #ifndef SCOPETRACE_BASE_INTERN_H
 #define SCOPETRACE_BASE_INTERN_H

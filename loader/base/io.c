@@ -19,7 +19,10 @@ uint64_t io_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* The descriptor does not block (a shell's pipe may be so): then it is waited for. 0, or -1 with errno. */
+/*
+ * The descriptor does not block (a shell's pipe may be so): then it is waited for. 0, or -1 with
+ * errno.
+ */
 static int wait_for_room(int fd)
 {
 	struct pollfd room = {.fd = fd, .events = POLLOUT};

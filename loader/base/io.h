@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whole reads and writes. Purpose: the loops around read(2) and write(2), written once. Stateless; any
- * thread.
+ * Whole reads and writes. Purpose: the loops around read(2) and write(2), written once. Stateless;
+ * any thread.
  */
 #ifndef SCOPETRACE_BASE_IO_H
 #define SCOPETRACE_BASE_IO_H
@@ -19,8 +19,8 @@ uint64_t io_now_ns(void);
 int io_write_all(int fd, const void *bytes, size_t length);
 
 /*
- * Reads a whole (small) file, /proc files included, into *text: malloc'ed, NUL-terminated, the caller frees.
- * 0 or -errno of open(2), read(2), -ENOMEM, or -EFBIG beyond 64 MiB.
+ * Reads a whole (small) file, /proc files included, into *text: malloc'ed, NUL-terminated, the
+ * caller frees. 0 or -errno of open(2), read(2), -ENOMEM, or -EFBIG beyond 64 MiB.
  */
 int io_read_file(const char *path, char **text, size_t *length);
 

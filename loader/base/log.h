@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Messages for people, on stderr. Purpose: one voice for every part of the loader. No state but the program's
- * name and the level chosen once, while options are parsed. Any thread may call.
+ * Messages for people, on stderr. Purpose: one voice for every part of the loader. No state but the
+ * program's name and the level chosen once, while options are parsed. Any thread may call.
  *
- * The function that detects a failure says it, once: what failed, on what, why, and what to do. Its callers
- * only pass the -errno on.
+ * The function that detects a failure says it, once: what failed, on what, why, and what to do. Its
+ * callers only pass the -errno on.
  */
 #ifndef SCOPETRACE_BASE_LOG_H
 #define SCOPETRACE_BASE_LOG_H

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Length of the valid UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF); if
- * there is none, 0 and in *bad the number of bytes to replace by one U+FFFD.
+ * Length of the valid UTF-8 sequence at `s` (RFC 3629: no overlong forms, no surrogates, up to
+ * U+10FFFF); if there is none, 0 and in *bad the number of bytes to replace by one U+FFFD.
  */
 static size_t sequence(const unsigned char *s, size_t left, size_t *bad)
 {

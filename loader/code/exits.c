@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How a function is read. Control flow is followed from the entry through all direct branches: what is
- * reached so is code for certain. What is left lies behind jump tables, in landing pads of exceptions and
- * behind calls that do not return, where tables of data may lie too; it is swept in a straight line if it
- * decodes to its end and something in the function may reach it. A probe on a byte of data would corrupt it,
- * so a stretch that does not decode refuses the function, unless nothing can lead there.
+ * How a function is read. Control flow is followed from the entry through all direct branches: what
+ * is reached so is code for certain. What is left lies behind jump tables, in landing pads of
+ * exceptions and behind calls that do not return, where tables of data may lie too; it is swept in
+ * a straight line if it decodes to its end and something in the function may reach it. A probe on a
+ * byte of data would corrupt it, so a stretch that does not decode refuses the function, unless
+ * nothing can lead there.
  */
 #include "code/exits.h"
 
@@ -62,7 +63,8 @@ struct walk {
 	bool is_inexact; /* the unwind tables do not follow the frame to its end */
 	/* Registers by their bits: see note_registers. */
 	uint32_t derived, copies, others, sources;
-	uint32_t indexed; /* those that hold an element of a table, or the sum of one and something */
+	/* those that hold an element of a table, or the sum of one and something */
+	uint32_t indexed;
 	bool loads_stack_pointer;
 };
 
@@ -83,11 +85,14 @@ static int refuse(struct walk *walk, uint64_t address, const char *format, ...)
 		snprintf(walk->shape->why, sizeof(walk->shape->why), "%s at +0x%" PRIx64, what,
 			 address - body->address);
 	else
-		snprintf(walk->shape->why, sizeof(walk->shape->why), "%s at 0x%" PRIx64, what, address);
+		snprintf(walk->shape->why, sizeof(walk->shape->why), "%s at 0x%" PRIx64, what,
+			 address);
 	return -ENOTSUP;
 }
 
-/* ---- parts and marks --------------------------------------------------------------------------- */
+/*
+ * ---- parts and marks ---------------------------------------------------------------------------
+ */
 
 static struct part *part_of(struct walk *walk, uint64_t address)
 {
@@ -116,7 +121,8 @@ static int add_part(struct walk *walk, const struct code_range *range)
 
 static void mark(const struct part *part, uint64_t address, uint64_t length, uint8_t marks)
 {
-	for (uint64_t at = address - part->range.address, i = 0; i < length && at + i < part->range.size; i++)
+	for (uint64_t at = address - part->range.address, i = 0;
+	     i < length && at + i < part->range.size; i++)
 		part->marks[at + i] |= marks;
 }
 
@@ -133,19 +139,23 @@ static int push_work(struct walk *walk, uint64_t address)
 	return 0;
 }
 
-/* ---- what an instruction tells ------------------------------------------------------------------ */
+/*
+ * ---- what an instruction tells ------------------------------------------------------------------
+ */
 
 /*
- * Where the stack pointer comes from. A register is `derived` while, in a straight line, it holds the stack
- * pointer plus or minus something. `copies` and `others` ask of the whole function instead: a frame pointer
- * is set from the stack pointer and else only restored from the function's own frame, so that it is good
- * wherever it is used. Anything else that becomes the stack pointer may be another stack.
+ * Where the stack pointer comes from. A register is `derived` while, in a straight line, it holds
+ * the stack pointer plus or minus something. `copies` and `others` ask of the whole function
+ * instead: a frame pointer is set from the stack pointer and else only restored from the function's
+ * own frame, so that it is good wherever it is used. Anything else that becomes the stack pointer
+ * may be another stack.
  */
 static void note_registers(struct walk *walk, const struct flow *flow)
 {
 	uint8_t sp = walk->decoder.stack_pointer;
-	bool is_derived = flow->to != REGISTER_NONE &&
-			  (flow->from == sp || (flow->from < 32 && (walk->derived >> flow->from & 1)));
+	bool is_derived =
+		flow->to != REGISTER_NONE &&
+		(flow->from == sp || (flow->from < 32 && (walk->derived >> flow->from & 1)));
 	uint32_t written = flow->written & ~(1u << sp);
 
 	if (flow->to == sp && !is_derived)
@@ -222,8 +232,9 @@ static int add_candidate(struct walk *walk, const struct flow *flow)
 		.site = flow->site,
 		.refused = flow->refused,
 		.is_notrack = flow->is_notrack,
-		.is_indexed = site->is_memory ? site->index != REGISTER_NONE
-					      : site->base < 32 && (walk->indexed >> site->base & 1),
+		.is_indexed = site->is_memory
+				      ? site->index != REGISTER_NONE
+				      : site->base < 32 && (walk->indexed >> site->base & 1),
 	};
 	return 0;
 }
@@ -269,13 +280,16 @@ static int note(struct walk *walk, const struct flow *flow)
 	}
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------- */
+/*
+ * ---- the walk ----------------------------------------------------------------------------------
+ */
 
 static bool read_at(struct walk *walk, const struct part *part, uint64_t address, struct flow *flow)
 {
 	uint64_t at = address - part->range.address;
 
-	return decoder_read(&walk->decoder, part->range.bytes + at, part->range.size - at, address, flow);
+	return decoder_read(&walk->decoder, part->range.bytes + at, part->range.size - at, address,
+			    flow);
 }
 
 static bool may_stop_here(const struct flow *flow)
@@ -284,8 +298,8 @@ static bool may_stop_here(const struct flow *flow)
 }
 
 /*
- * Reads on from `address` until control goes elsewhere or where it has been. A stretch may end with its range
- * only behind something that need not come back; padding does not count.
+ * Reads on from `address` until control goes elsewhere or where it has been. A stretch may end with
+ * its range only behind something that need not come back; padding does not count.
  */
 static int walk_from(struct walk *walk, uint64_t address, bool may_end)
 {
@@ -317,8 +331,8 @@ static int walk_from(struct walk *walk, uint64_t address, bool may_end)
 		err = note(walk, &flow);
 		if (err)
 			return err;
-		if (flow.kind == FLOW_STOP || flow.kind == FLOW_JUMP || flow.kind == FLOW_INDIRECT ||
-		    flow.kind == FLOW_RETURN)
+		if (flow.kind == FLOW_STOP || flow.kind == FLOW_JUMP ||
+		    flow.kind == FLOW_INDIRECT || flow.kind == FLOW_RETURN)
 			return 0;
 		if (!flow.is_padding)
 			may_end = may_stop_here(&flow);
@@ -335,12 +349,16 @@ static int follow_work(struct walk *walk)
 	return err;
 }
 
-/* ---- parts that are told of only when asked ------------------------------------------------------ */
+/*
+ * ---- parts that are told of only when asked
+ * ------------------------------------------------------
+ */
 
 static bool is_entry_frame(const struct walk *walk, uint64_t address, bool *known)
 {
 	*known = false;
-	return walk->code->is_entry_frame && walk->code->is_entry_frame(address, known, walk->code->context);
+	return walk->code->is_entry_frame &&
+	       walk->code->is_entry_frame(address, known, walk->code->context);
 }
 
 static bool is_direct(const struct candidate *candidate)
@@ -358,7 +376,8 @@ static int ask_for_part(struct walk *walk, struct candidate *candidate)
 	if (!part_of(walk, candidate->site.target)) {
 		is_entry = is_entry_frame(walk, candidate->site.address, &known) || !known;
 		if (!walk->code->find_part ||
-		    !walk->code->find_part(&candidate->site, is_entry, &range, walk->code->context) ||
+		    !walk->code->find_part(&candidate->site, is_entry, &range,
+					   walk->code->context) ||
 		    candidate->site.target - range.address >= range.size)
 			return 0;
 		err = add_part(walk, &range);
@@ -382,7 +401,10 @@ static int follow_all(struct walk *walk)
 	return err;
 }
 
-/* ---- what no direct branch leads to --------------------------------------------------------------- */
+/*
+ * ---- what no direct branch leads to
+ * ---------------------------------------------------------------
+ */
 
 static uint64_t gap_end(const struct part *part, uint64_t at)
 {
@@ -401,18 +423,19 @@ static bool is_filled(const uint8_t *bytes, uint64_t size)
 }
 
 /*
- * True if the bytes [at, end) are instructions, up to padding. *has_code tells whether there is more than
- * padding, *bad where they are not.
+ * True if the bytes [at, end) are instructions, up to padding. *has_code tells whether there is
+ * more than padding, *bad where they are not.
  */
-static bool decodes(struct walk *walk, const struct part *part, uint64_t at, uint64_t end, bool *has_code,
-		    uint64_t *bad)
+static bool decodes(struct walk *walk, const struct part *part, uint64_t at, uint64_t end,
+		    bool *has_code, uint64_t *bad)
 {
 	*has_code = false;
 	while (at < end && !is_filled(part->range.bytes + at, end - at)) {
 		struct flow flow;
 
 		*bad = at;
-		if (!read_at(walk, part, part->range.address + at, &flow) || flow.site.length > end - at)
+		if (!read_at(walk, part, part->range.address + at, &flow) ||
+		    flow.site.length > end - at)
 			return false;
 		*has_code |= !flow.is_padding;
 		at += flow.site.length;
@@ -436,7 +459,8 @@ static int fill_gap(struct walk *walk, size_t index, uint64_t at)
 
 	if (!decodes(walk, part, at, end, &has_code, &bad)) {
 		if (may_be_reached(walk))
-			return refuse(walk, part->range.address + bad, "bytes that cannot be decoded");
+			return refuse(walk, part->range.address + bad,
+				      "bytes that cannot be decoded");
 		has_code = false;
 	}
 	if (!has_code || !may_be_reached(walk)) {
@@ -477,11 +501,15 @@ static int fill_gaps(struct walk *walk)
 	return 0;
 }
 
-/* ---- which of them leave --------------------------------------------------------------------------- */
+/*
+ * ---- which of them leave
+ * ---------------------------------------------------------------------------
+ */
 
 /*
- * Tables that some compilers write (-fno-asynchronous-unwind-tables, clang for arm64) tell of the frame up to
- * its end only, and show a return as if it were inside: then they cannot tell where a jump leaves either.
+ * Tables that some compilers write (-fno-asynchronous-unwind-tables, clang for arm64) tell of the
+ * frame up to its end only, and show a return as if it were inside: then they cannot tell where a
+ * jump leaves either.
  */
 static void judge_tables(struct walk *walk)
 {
@@ -514,8 +542,8 @@ static int judge_direct(struct walk *walk, const struct candidate *candidate)
 	 * none of ours. */
 	if (!has_return(walk) && (is_entry_frame(walk, candidate->site.target, &known) || !known))
 		return 0;
-	return refuse(walk, candidate->site.address, "a jump to a part that is not known (0x%" PRIx64 ")",
-		      candidate->site.target);
+	return refuse(walk, candidate->site.address,
+		      "a jump to a part that is not known (0x%" PRIx64 ")", candidate->site.target);
 }
 
 /* *leaves tells whether it needs a site. */
@@ -527,8 +555,9 @@ static int judge_indirect(struct walk *walk, const struct candidate *candidate, 
 	if (!*leaves || !candidate->is_notrack)
 		return 0;
 	/*
-	 * Compilers write notrack for their jump tables only; functions are jumped to without (an attribute,
-	 * nocf_check, aside). But then a table is seen, or code that nothing else leads to.
+	 * Compilers write notrack for their jump tables only; functions are jumped to without (an
+	 * attribute, nocf_check, aside). But then a table is seen, or code that nothing else leads
+	 * to.
 	 */
 	*leaves = false;
 	if (candidate->is_indexed || walk->has_gap)
@@ -562,20 +591,24 @@ static int judge(struct walk *walk, const struct candidate *candidate)
 	if (candidate->refused)
 		return refuse(walk, site->address, "%s", candidate->refused);
 	if (is_overlapped(walk, site->address))
-		return refuse(walk, site->address, "an exit inside of another instruction or of data");
+		return refuse(walk, site->address,
+			      "an exit inside of another instruction or of data");
 	shape->exits[shape->exit_count++] = *site;
 	return is_direct(candidate) ? add_callee(walk, site->target) : 0;
 }
 
-/* Where such a jump goes is told at the hit, by the ranges of the function: they must all be told of. */
+/*
+ * Where such a jump goes is told at the hit, by the ranges of the function: they must all be told
+ * of.
+ */
 static int judge_parts(struct walk *walk)
 {
 	const struct function_shape *shape = walk->shape;
 
 	for (size_t i = 0; i < shape->exit_count && walk->part_count > SHAPE_RANGES_TOLD; i++) {
 		if (shape->exits[i].kind == EXIT_INDIRECT)
-			return refuse(walk, shape->exits[i].address, "an indirect jump among its %zu parts",
-				      walk->part_count);
+			return refuse(walk, shape->exits[i].address,
+				      "an indirect jump among its %zu parts", walk->part_count);
 	}
 	return 0;
 }
@@ -594,7 +627,10 @@ static int judge_all(struct walk *walk)
 	return err ? err : judge_parts(walk);
 }
 
-/* ---- the result ------------------------------------------------------------------------------------ */
+/*
+ * ---- the result
+ * ------------------------------------------------------------------------------------
+ */
 
 static int by_address(const void *a, const void *b)
 {
@@ -628,8 +664,8 @@ static int finish(struct walk *walk)
 	if (!shape->ranges)
 		return -ENOMEM;
 	for (size_t i = 0; i < walk->part_count; i++)
-		shape->ranges[shape->range_count++] =
-			(struct shape_range){walk->parts[i].range.address, walk->parts[i].range.size};
+		shape->ranges[shape->range_count++] = (struct shape_range){
+			walk->parts[i].range.address, walk->parts[i].range.size};
 	shape->loads_stack_pointer = loads_stack_pointer(walk);
 	shape->decoded = true;
 	return 0;
@@ -665,7 +701,8 @@ int function_shape_read(const struct function_code *code, struct function_shape 
 	walk->shape = shape;
 	err = decoder_open(code->machine, &walk->decoder);
 	if (err == -ENOTSUP)
-		snprintf(shape->why, sizeof(shape->why), "code for a machine that is not understood");
+		snprintf(shape->why, sizeof(shape->why),
+			 "code for a machine that is not understood");
 	else if (!err && !code->range_count)
 		err = -EINVAL;
 	if (!err)
@@ -693,6 +730,6 @@ bool function_shape_is_leaf(const struct function_shape *shape)
 		if (shape->exits[i].kind != EXIT_RETURN)
 			return false;
 	}
-	return shape->decoded && !shape->callee_count && !shape->calls_indirectly && !shape->enters_kernel &&
-	       !shape->loads_stack_pointer;
+	return shape->decoded && !shape->callee_count && !shape->calls_indirectly &&
+	       !shape->enters_kernel && !shape->loads_stack_pointer;
 }

@@ -41,9 +41,12 @@ void decoder_close(struct decoder *decoder)
 bool decoder_read(struct decoder *decoder, const uint8_t *bytes, size_t length, uint64_t address,
 		  struct flow *flow)
 {
-	*flow = (struct flow){
-		.kind = FLOW_NEXT, .to = REGISTER_NONE, .from = REGISTER_NONE, .added = REGISTER_NONE};
-	flow->site = (struct exit_site){.address = address, .base = REGISTER_NONE, .index = REGISTER_NONE};
+	*flow = (struct flow){.kind = FLOW_NEXT,
+			      .to = REGISTER_NONE,
+			      .from = REGISTER_NONE,
+			      .added = REGISTER_NONE};
+	flow->site = (struct exit_site){
+		.address = address, .base = REGISTER_NONE, .index = REGISTER_NONE};
 	return decoder->machine == EM_X86_64 ? flow_x86_read(decoder, bytes, length, flow)
 					     : flow_arm64_read(decoder, bytes, length, flow);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One machine instruction: where control goes after it, and what it does to the stack pointer. Purpose: all
- * that disassemble.c must know of an instruction set. Owner: one walk, which keeps the decoder. Branches are
- * read here, as their few forms decide about everything; the rest is Capstone's. Invariants: reads no byte
- * behind those given; a length is never guessed.
+ * One machine instruction: where control goes after it, and what it does to the stack pointer.
+ * Purpose: all that disassemble.c must know of an instruction set. Owner: one walk, which keeps the
+ * decoder. Branches are read here, as their few forms decide about everything; the rest is
+ * Capstone's. Invariants: reads no byte behind those given; a length is never guessed.
  */
 #ifndef SCOPETRACE_CODE_INSN_H
 #define SCOPETRACE_CODE_INSN_H
@@ -32,11 +32,13 @@ enum { X86_RSP = 4, X86_RBP = 5, ARM64_FP = 29, ARM64_SP = 31 };
 struct flow {
 	enum flow_kind kind;
 	uint64_t target; /* of a direct jump, branch or call */
-	/* Address and length always; the rest if it is a jump, branch or return, as it would be if it leaves.
+	/*
+	 * Address and length always; the rest if it is a jump, branch or return, as it would be if
+	 * it leaves.
 	 */
 	struct exit_site site;
-	const char
-		*refused; /* why the kernel takes no probe on it, or why its target cannot be told; or NULL */
+	/* why the kernel takes no probe on it, or why its target cannot be told; or NULL */
+	const char *refused;
 	bool is_notrack;
 	bool is_padding; /* nop, int3, zeros: what lies between pieces of code */
 	bool enters_kernel;
@@ -47,7 +49,8 @@ struct flow {
 	uint8_t from;
 	uint8_t added;	 /* the register that is added to `to`; or REGISTER_NONE */
 	bool is_indexed; /* what is written is an element of a table in memory */
-	bool is_restore; /* what is written comes from the function's own frame: pop, ldp from the stack */
+	/* what is written comes from the function's own frame: pop, ldp from the stack */
+	bool is_restore;
 	/* Addresses relative to the instruction's own: `read_size` bytes read at `read`; a pointer made to
 	 * `points`. */
 	uint64_t read;
@@ -67,18 +70,22 @@ struct decoder {
 int decoder_open(uint16_t machine, struct decoder *decoder);
 void decoder_close(struct decoder *decoder); /* takes a zeroed one too */
 
-/* Fills in *flow for the instruction at `address`, of which `length` bytes are there. False: no instruction.
+/*
+ * Fills in *flow for the instruction at `address`, of which `length` bytes are there. False: no
+ * instruction.
  */
 bool decoder_read(struct decoder *decoder, const uint8_t *bytes, size_t length, uint64_t address,
 		  struct flow *flow);
 
 /* The two instruction sets; for decoder_read. */
 bool flow_x86_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow);
-bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow);
+bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t length,
+		     struct flow *flow);
 
 /*
- * The length of an x86-64 instruction that Capstone does not know, or 0: vector instructions and the like,
- * none of which branches or writes the stack pointer. *written: the general registers that may be its result.
+ * The length of an x86-64 instruction that Capstone does not know, or 0: vector instructions and
+ * the like, none of which branches or writes the stack pointer. *written: the general registers
+ * that may be its result.
  */
 size_t flow_x86_unknown(const uint8_t *bytes, size_t length, uint32_t *written);
 

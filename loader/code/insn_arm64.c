@@ -6,7 +6,8 @@
 
 enum { WORD = 4 };
 
-static const char no_probe[] = "a branch that checks a signed address, on which the kernel takes no probe";
+static const char no_probe[] =
+	"a branch that checks a signed address, on which the kernel takes no probe";
 
 /* `bits` bits of the word from `at` on, as a signed number of words. */
 static uint64_t distance(uint32_t word, unsigned int at, unsigned int bits)
@@ -28,13 +29,15 @@ static bool read_direct(uint32_t word, struct flow *flow)
 	struct exit_site *site = &flow->site;
 
 	if (IS(word, 0x7c000000, 0x14000000)) { /* b, bl */
-		set_target(flow, word >> 31 ? FLOW_CALL : FLOW_JUMP, EXIT_JUMP, distance(word, 0, 26));
+		set_target(flow, word >> 31 ? FLOW_CALL : FLOW_JUMP, EXIT_JUMP,
+			   distance(word, 0, 26));
 	} else if (IS(word, 0xff000000, 0x54000000)) { /* b.cond, bc.cond */
 		set_target(flow, FLOW_BRANCH, EXIT_CONDITIONAL, distance(word, 5, 19));
 		site->condition = CONDITION_FLAGS;
 		site->code = word & 0x0f;
 		if (word & 0x10)
-			flow->refused = "a hinted conditional branch, on which the kernel takes no probe";
+			flow->refused =
+				"a hinted conditional branch, on which the kernel takes no probe";
 	} else if (IS(word, 0x7e000000, 0x34000000)) { /* cbz, cbnz */
 		set_target(flow, FLOW_BRANCH, EXIT_CONDITIONAL, distance(word, 5, 19));
 		site->condition = word >> 24 & 1 ? CONDITION_NOT_ZERO : CONDITION_ZERO;
@@ -94,7 +97,8 @@ static bool read_exception(uint32_t word, struct flow *flow, bool *valid)
 	} else if (word == 0) { /* udf #0: what linkers fill gaps with */
 		flow->kind = FLOW_STOP;
 		flow->is_padding = true;
-	} else if (IS(word, 0xfe000000, 0xd6000000)) { /* eret and others that leave for elsewhere */
+		/* eret and others that leave for elsewhere */
+	} else if (IS(word, 0xfe000000, 0xd6000000)) {
 		*valid = false;
 	} else {
 		return false;
@@ -109,7 +113,10 @@ static void derive(struct flow *flow, uint32_t word)
 	flow->written |= 1u << flow->to;
 }
 
-/* The forms that can write the stack pointer, and copies of it: add, sub, and, in their 64-bit forms. */
+/*
+ * The forms that can write the stack pointer, and copies of it: add, sub, and, in their 64-bit
+ * forms.
+ */
 static bool read_arithmetic(uint32_t word, struct flow *flow)
 {
 	bool has_stack_pointer = (word & 0x1f) == ARM64_SP || (word >> 5 & 0x1f) == ARM64_SP;
@@ -118,9 +125,11 @@ static bool read_arithmetic(uint32_t word, struct flow *flow)
 		derive(flow, word);
 	else if (IS(word, 0xbfe00000, 0x8b200000) && has_stack_pointer) /* (extended register) */
 		derive(flow, word);
-	else if (IS(word, 0xdf200000, 0xcb000000) && (word & 0x1f) != ARM64_SP) /* sub (register): alloca */
+	/* sub (register): alloca */
+	else if (IS(word, 0xdf200000, 0xcb000000) && (word & 0x1f) != ARM64_SP)
 		derive(flow, word);
-	else if (IS(word, 0xff800000, 0x92000000) && (word >> 5 & 0x1f) != ARM64_SP) /* and (immediate) */
+	/* and (immediate) */
+	else if (IS(word, 0xff800000, 0x92000000) && (word >> 5 & 0x1f) != ARM64_SP)
 		derive(flow, word);
 	else if (IS(word, 0xffa0f800, 0x04205000)) /* addvl, addpl */
 		*flow = (struct flow){.kind = flow->kind,
@@ -157,7 +166,10 @@ static bool read_literal(uint32_t word, struct flow *flow)
 	return true;
 }
 
-/* str, stp and their like, and all that load or store vectors: no general register but the base changes. */
+/*
+ * str, stp and their like, and all that load or store vectors: no general register but the base
+ * changes.
+ */
 static bool writes_memory_only(uint32_t word)
 {
 	bool is_single = IS(word, 0x38000000, 0x38000000);
@@ -170,7 +182,10 @@ static bool writes_memory_only(uint32_t word)
 	return !is_atomic && !(word & (is_single ? 0x00c00000 : 0x00400000));
 }
 
-/* Any other instruction of this set writes at most what its lowest five bits and Capstone name. 31 is xzr. */
+/*
+ * Any other instruction of this set writes at most what its lowest five bits and Capstone name. 31
+ * is xzr.
+ */
 static void read_written(struct decoder *decoder, uint32_t word, bool is_known, struct flow *flow)
 {
 	const cs_arm64 *details = &decoder->insn->detail->arm64;
@@ -182,7 +197,8 @@ static void read_written(struct decoder *decoder, uint32_t word, bool is_known, 
 	for (uint8_t i = 0; is_known && i < details->op_count; i++) {
 		unsigned int reg = details->operands[i].reg;
 
-		if (details->operands[i].type != ARM64_OP_REG || !(details->operands[i].access & CS_AC_WRITE))
+		if (details->operands[i].type != ARM64_OP_REG ||
+		    !(details->operands[i].access & CS_AC_WRITE))
 			continue;
 		if (reg >= ARM64_REG_X0 && reg <= ARM64_REG_X28)
 			flow->written |= 1u << (reg - ARM64_REG_X0);
@@ -197,7 +213,8 @@ static void read_written(struct decoder *decoder, uint32_t word, bool is_known, 
 		flow->is_restore = true;
 }
 
-bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t length, struct flow *flow)
+bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t length,
+		     struct flow *flow)
 {
 	uint64_t address = flow->site.address;
 	const uint8_t *next = bytes;
@@ -220,8 +237,8 @@ bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t lengt
 	is_known = cs_disasm_iter(decoder->handle, &next, &left, &address, decoder->insn);
 	read_written(decoder, word, is_known, flow);
 	/*
-	 * Capstone 4 knows nothing newer than Armv8.2. All words are of one size, and only those of this
-	 * group (branches, system) go elsewhere; the last is not given out (reserved).
+	 * Capstone 4 knows nothing newer than Armv8.2. All words are of one size, and only those of
+	 * this group (branches, system) go elsewhere; the last is not given out (reserved).
 	 */
 	return is_known || !(IS(word, 0x1c000000, 0x14000000) || IS(word, 0x1e000000, 0));
 }

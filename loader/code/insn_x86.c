@@ -55,7 +55,10 @@ static struct prefixes read_prefixes(const uint8_t *bytes, size_t length)
 	return p;
 }
 
-/* What the kernel's uprobes refuse before they look at the opcode, and for branches what they refuse then. */
+/*
+ * What the kernel's uprobes refuse before they look at the opcode, and for branches what they
+ * refuse then.
+ */
 static const char *refused_prefix(const struct prefixes *p)
 {
 	if (p->has_notrack)
@@ -69,7 +72,10 @@ static const char *refused_prefix(const struct prefixes *p)
 	return NULL;
 }
 
-/* ---- direct branches and returns: read from their bytes ------------------------------------------ */
+/*
+ * ---- direct branches and returns: read from their bytes
+ * ------------------------------------------
+ */
 
 static int64_t read_relative(const uint8_t *bytes, size_t size)
 {
@@ -82,11 +88,12 @@ static int64_t read_relative(const uint8_t *bytes, size_t size)
 }
 
 /*
- * A branch with a distance of `size` bytes at `at`. One with a 16-bit prefix is read by Intel's processors
- * and AMD's each in its own way, so it is none here (a rex prefix takes that away: calls of __tls_get_addr).
+ * A branch with a distance of `size` bytes at `at`. One with a 16-bit prefix is read by Intel's
+ * processors and AMD's each in its own way, so it is none here (a rex prefix takes that away: calls
+ * of __tls_get_addr).
  */
-static bool read_branch(const uint8_t *bytes, size_t length, size_t at, size_t size, const struct prefixes *p,
-			struct flow *flow)
+static bool read_branch(const uint8_t *bytes, size_t length, size_t at, size_t size,
+			const struct prefixes *p, struct flow *flow)
 {
 	if (at + size > length || (p->has_data16 && !(p->rex & 8)))
 		return false;
@@ -98,7 +105,8 @@ static bool read_branch(const uint8_t *bytes, size_t length, size_t at, size_t s
 	return true;
 }
 
-static bool read_conditional(struct flow *flow, enum exit_condition condition, uint8_t code, uint8_t width)
+static bool read_conditional(struct flow *flow, enum exit_condition condition, uint8_t code,
+			     uint8_t width)
 {
 	flow->kind = FLOW_BRANCH;
 	flow->site.kind = EXIT_CONDITIONAL;
@@ -137,8 +145,8 @@ static bool read_return(const uint8_t *bytes, size_t length, size_t at, const st
 }
 
 /* True if it was one of these forms; then *valid tells whether it was whole. */
-static bool read_control(const uint8_t *bytes, size_t length, const struct prefixes *p, struct flow *flow,
-			 bool *valid)
+static bool read_control(const uint8_t *bytes, size_t length, const struct prefixes *p,
+			 struct flow *flow, bool *valid)
 {
 	size_t at = p->count;
 	uint8_t opcode = at < length ? bytes[at] : 0;
@@ -149,7 +157,8 @@ static bool read_control(const uint8_t *bytes, size_t length, const struct prefi
 			 read_conditional(flow, CONDITION_FLAGS, opcode & 0x0f, 0);
 		return true;
 	case 0xe0 ... 0xe3:
-		*valid = read_branch(bytes, length, at + 1, 1, p, flow) && read_counted(p, opcode, flow);
+		*valid = read_branch(bytes, length, at + 1, 1, p, flow) &&
+			 read_counted(p, opcode, flow);
 		return true;
 	case 0xc2:
 	case 0xc3:
@@ -173,9 +182,14 @@ static bool read_control(const uint8_t *bytes, size_t length, const struct prefi
 	}
 }
 
-/* ---- lengths that Capstone 4 does not know ------------------------------------------------------ */
+/*
+ * ---- lengths that Capstone 4 does not know ------------------------------------------------------
+ */
 
-/* Bytes of a ModRM operand at `at`, with its SIB byte and displacement; 0 if they are not all there. */
+/*
+ * Bytes of a ModRM operand at `at`, with its SIB byte and displacement; 0 if they are not all
+ * there.
+ */
 static size_t modrm_size(const uint8_t *bytes, size_t length, size_t at)
 {
 	size_t size = 1;
@@ -204,12 +218,13 @@ static size_t modrm_size(const uint8_t *bytes, size_t length, size_t at)
 /* Whether an opcode of map 1 (0f) has a byte behind its operand, in its vector forms. */
 static bool has_immediate(uint8_t opcode)
 {
-	return (opcode >= 0x70 && opcode <= 0x73) || opcode == 0xc2 || (opcode >= 0xc4 && opcode <= 0xc6);
+	return (opcode >= 0x70 && opcode <= 0x73) || opcode == 0xc2 ||
+	       (opcode >= 0xc4 && opcode <= 0xc6);
 }
 
 /*
- * Whether a general register may be the result of such an instruction: rdssp, shlx, vcvttss2usi, vpextrb.
- * Whichever, as far as this goes: the operand names it.
+ * Whether a general register may be the result of such an instruction: rdssp, shlx, vcvttss2usi,
+ * vpextrb. Whichever, as far as this goes: the operand names it.
  */
 static bool has_general_result(uint8_t map, uint8_t opcode)
 {
@@ -220,16 +235,19 @@ static bool has_general_result(uint8_t map, uint8_t opcode)
 		return opcode >= 0xf0 || (opcode >= 0x14 && opcode <= 0x17);
 	default:
 		return opcode == 0x2c || opcode == 0x2d || opcode == 0x50 || opcode == 0x78 ||
-		       opcode == 0x79 || opcode == 0x7e || opcode == 0x93 || opcode == 0xc5 || opcode == 0xd7;
+		       opcode == 0x79 || opcode == 0x7e || opcode == 0x93 || opcode == 0xc5 ||
+		       opcode == 0xd7;
 	}
 }
 
 /*
- * Capstone 4 knows little of what came after 2015: GFNI, VAES, AVX-512 IFMA, VNNI and FP16, reads of the
- * shadow stack. All of them are vector instructions or harmless ones of one shape, whose length follows from
- * it. None branches or writes the stack pointer. Map 4 (APX: push2, jmpabs) is not taken.
+ * Capstone 4 knows little of what came after 2015: GFNI, VAES, AVX-512 IFMA, VNNI and FP16, reads
+ * of the shadow stack. All of them are vector instructions or harmless ones of one shape, whose
+ * length follows from it. None branches or writes the stack pointer. Map 4 (APX: push2, jmpabs) is
+ * not taken.
  */
-static bool read_shape(const uint8_t *bytes, size_t length, const struct prefixes *p, struct flow *flow)
+static bool read_shape(const uint8_t *bytes, size_t length, const struct prefixes *p,
+		       struct flow *flow)
 {
 	size_t at = p->count, size;
 	uint8_t map, opcode;
@@ -271,12 +289,16 @@ static bool read_shape(const uint8_t *bytes, size_t length, const struct prefixe
 	return true;
 }
 
-/* ud1 and ud0 have an operand (clang's sanitizers put a number in it), which Capstone 4 leaves out. */
-static bool read_undefined(const uint8_t *bytes, size_t length, const struct prefixes *p, struct flow *flow)
+/*
+ * ud1 and ud0 have an operand (clang's sanitizers put a number in it), which Capstone 4 leaves out.
+ */
+static bool read_undefined(const uint8_t *bytes, size_t length, const struct prefixes *p,
+			   struct flow *flow)
 {
 	size_t at = p->count, size;
 
-	if (at + 2 >= length || bytes[at] != 0x0f || (bytes[at + 1] != 0xb9 && bytes[at + 1] != 0xff))
+	if (at + 2 >= length || bytes[at] != 0x0f ||
+	    (bytes[at + 1] != 0xb9 && bytes[at + 1] != 0xff))
 		return false;
 	size = modrm_size(bytes, length, at + 2);
 	flow->kind = FLOW_STOP;
@@ -284,10 +306,13 @@ static bool read_undefined(const uint8_t *bytes, size_t length, const struct pre
 	return size != 0;
 }
 
-/* ---- what Capstone says ------------------------------------------------------------------------- */
+/*
+ * ---- what Capstone says -------------------------------------------------------------------------
+ */
 
-#define REGISTERS_8(i, q, d, w, b) \
-	[X86_REG_##q] = (i) + 1, [X86_REG_##d] = (i) + 1, [X86_REG_##w] = (i) + 1, [X86_REG_##b] = (i) + 1
+#define REGISTERS_8(i, q, d, w, b)                                                 \
+	[X86_REG_##q] = (i) + 1, [X86_REG_##d] = (i) + 1, [X86_REG_##w] = (i) + 1, \
+	[X86_REG_##b] = (i) + 1
 #define REGISTERS_R(i, r) REGISTERS_8(i, r, r##D, r##W, r##B)
 
 /* Their hardware numbers plus one. */
@@ -385,7 +410,8 @@ static void read_registers(const cs_insn *insn, struct flow *flow)
 	else if (insn->id == X86_INS_MOV && detail->x86.op_count == 2)
 		flow->is_restore = is_own_frame(&detail->x86.operands[1]);
 	if (insn->id == X86_INS_MOV || insn->id == X86_INS_MOVSXD)
-		flow->is_indexed = detail->x86.op_count == 2 && detail->x86.operands[1].type == X86_OP_MEM &&
+		flow->is_indexed = detail->x86.op_count == 2 &&
+				   detail->x86.operands[1].type == X86_OP_MEM &&
 				   detail->x86.operands[1].mem.index != X86_REG_INVALID;
 	read_derived(insn, flow);
 	if (insn->id == X86_INS_LEAVE) {

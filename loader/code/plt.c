@@ -12,7 +12,10 @@
 
 enum { STUB_BYTES = 16 };
 
-/* ---- slots -------------------------------------------------------------------------------------------- */
+/*
+ * ---- slots
+ * --------------------------------------------------------------------------------------------
+ */
 
 static int by_address(const void *left, const void *right)
 {
@@ -26,7 +29,8 @@ static int read_relocations(struct stubs *stubs, Elf_Scn *section, const GElf_Sh
 {
 	Elf *elf = stubs->image->elf;
 	Elf_Scn *symbols = elf_getscn(elf, header->sh_link);
-	Elf_Data *relocations = elf_getdata(section, NULL), *symbol_data = elf_getdata(symbols, NULL);
+	Elf_Data *relocations = elf_getdata(section, NULL),
+		 *symbol_data = elf_getdata(symbols, NULL);
 	GElf_Shdr symbol_header;
 	GElf_Rela relocation;
 	GElf_Sym symbol;
@@ -70,7 +74,10 @@ void stubs_close(struct stubs *stubs)
 	*stubs = (struct stubs){0};
 }
 
-/* ---- code --------------------------------------------------------------------------------------------- */
+/*
+ * ---- code
+ * ---------------------------------------------------------------------------------------------
+ */
 
 /* [endbr64] [bnd] jmp *disp32(%rip) */
 static uint64_t slot_x86(const uint8_t *b, uint64_t address)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stubs (.plt) of one file. Purpose: which imported function a jump through one goes to, so that a tail
- * call into another file is known for what it is. One owner; lives no longer than the image. Invariant: names
- * are those of the file's own dynamic symbols.
+ * The stubs (.plt) of one file. Purpose: which imported function a jump through one goes to, so
+ * that a tail call into another file is known for what it is. One owner; lives no longer than the
+ * image. Invariant: names are those of the file's own dynamic symbols.
  */
 #ifndef SCOPETRACE_CODE_PLT_H
 #define SCOPETRACE_CODE_PLT_H

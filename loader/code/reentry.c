@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What control reaches from the entry by direct branches is code for certain. Elsewhere (landing pads, what
- * jump tables lead to) there may be more: so it is looked whether a jump to the probe could begin at any byte
- * there, and one that could is one too many.
+ * What control reaches from the entry by direct branches is code for certain. Elsewhere (landing
+ * pads, what jump tables lead to) there may be more: so it is looked whether a jump to the probe
+ * could begin at any byte there, and one that could is one too many.
  */
 #include "code/reentry.h"
 
@@ -114,7 +114,8 @@ static int walk_from(struct walk *walk, uint64_t address)
 		if (!read_at(walk, range, address, &flow))
 			return -ENOTSUP;
 		walk->marks[range][at] |= MARK_START;
-		for (uint64_t i = 1; i < flow.site.length && at + i < walk->code->ranges[range].size; i++)
+		for (uint64_t i = 1;
+		     i < flow.site.length && at + i < walk->code->ranges[range].size; i++)
 			walk->marks[range][at + i] |= MARK_INSIDE;
 		err = note(walk, &flow);
 		address += flow.site.length;
@@ -133,8 +134,8 @@ static int look_elsewhere(struct walk *walk, int range)
 
 		if (mark & MARK_START && mark & MARK_INSIDE)
 			return -ENOTSUP;
-		if (!(mark & (MARK_START | MARK_INSIDE)) && read_at(walk, range, code->address + at, &flow) &&
-		    is_turn(walk, &flow))
+		if (!(mark & (MARK_START | MARK_INSIDE)) &&
+		    read_at(walk, range, code->address + at, &flow) && is_turn(walk, &flow))
 			return -ENOTSUP;
 	}
 	return 0;

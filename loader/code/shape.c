@@ -30,7 +30,8 @@ struct source {
 	struct stubs stubs;
 	struct cold *colds; /* by address */
 	size_t cold_count, cold_capacity;
-	struct hash_map by_name; /* indexes of `colds` by `function`; NOT_ONE where several have it */
+	/* indexes of `colds` by `function`; NOT_ONE where several have it */
+	struct hash_map by_name;
 	bool is_open;
 	int err; /* of opening it */
 };
@@ -71,7 +72,9 @@ enum { MOST_BYTES = 16 << 20 }; /* as disassemble.c takes */
 
 #define NOT_ONE UINT32_MAX
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/*
+ * ---- files -------------------------------------------------------------------------------------
+ */
 
 static int collect_cold(const struct image_symbol *symbol, void *context)
 {
@@ -152,7 +155,8 @@ static int open_source(const struct module *module, struct source *source)
 }
 
 /* The bytes of a range, which *reading keeps. 0, -ENOMEM, or -ENODATA when they are not all in the file. */
-static int read_range(struct reading *reading, uint64_t address, uint64_t size, struct code_range *range)
+static int read_range(struct reading *reading, uint64_t address, uint64_t size,
+		      struct code_range *range)
 {
 	const struct image *image = &reading->source->image;
 	uint64_t offset, last;
@@ -173,9 +177,14 @@ static int read_range(struct reading *reading, uint64_t address, uint64_t size, 
 	return 0;
 }
 
-/* ---- what the disassembler asks for --------------------------------------------------------------- */
+/*
+ * ---- what the disassembler asks for
+ * ---------------------------------------------------------------
+ */
 
-/* The function of this module at exactly this address, or NULL: table->functions is sorted by both. */
+/*
+ * The function of this module at exactly this address, or NULL: table->functions is sorted by both.
+ */
 static const struct function *function_at(const struct shapes *shapes, const struct module *module,
 					  uint64_t address)
 {
@@ -187,7 +196,8 @@ static const struct function *function_at(const struct shapes *shapes, const str
 
 		if (function->module == module && function->address == address)
 			return function;
-		if (function->module < module || (function->module == module && function->address < address))
+		if (function->module < module ||
+		    (function->module == module && function->address < address))
 			low = middle + 1;
 		else
 			high = middle;
@@ -221,14 +231,16 @@ static const struct cold *cold_of(const struct source *source, uint64_t address)
 }
 
 /*
- * A jump is what ties a part to its function: names do not, as several files may have a static function of
- * one name. A symbol tells a part even where the frame is as at the entry. Without symbols it is where
- * control goes on in the midst of a frame (as the unwind tables tell of both ends of the jump), in what has a
- * table of its own and is no function that is known. A conditional jump that finds such code is taken to lead
- * to a part wherever it stands: gcc makes no conditional tail calls, and where clang has made one the worst
- * of it is that the call lasts until that function returns, as it does for its caller.
+ * A jump is what ties a part to its function: names do not, as several files may have a static
+ * function of one name. A symbol tells a part even where the frame is as at the entry. Without
+ * symbols it is where control goes on in the midst of a frame (as the unwind tables tell of both
+ * ends of the jump), in what has a table of its own and is no function that is known. A conditional
+ * jump that finds such code is taken to lead to a part wherever it stands: gcc makes no conditional
+ * tail calls, and where clang has made one the worst of it is that the call lasts until that
+ * function returns, as it does for its caller.
  */
-static bool find_part(const struct exit_site *jump, bool is_entry, struct code_range *part, void *context)
+static bool find_part(const struct exit_site *jump, bool is_entry, struct code_range *part,
+		      void *context)
 {
 	uint64_t target = jump->target;
 	struct reading *reading = context;
@@ -248,7 +260,9 @@ static bool find_part(const struct exit_site *jump, bool is_entry, struct code_r
 	return read_range(reading, range->address, range->size, part) == 0;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
+/*
+ * ---- shapes ------------------------------------------------------------------------------------
+ */
 
 /* By its symbol, else by its unwind table; 0 if neither tells. */
 static uint64_t size_of(const struct source *source, const struct function *function)
@@ -262,8 +276,8 @@ static uint64_t size_of(const struct source *source, const struct function *func
 }
 
 /*
- * The part that no direct jump may lead to, but a jump table or an exception: it is told by the unwind
- * tables, or by its name, if only one has it. Returns how many were added.
+ * The part that no direct jump may lead to, but a jump table or an exception: it is told by the
+ * unwind tables, or by its name, if only one has it. Returns how many were added.
  */
 static size_t add_known_part(struct reading *reading, const struct function *function,
 			     struct code_range *part)
@@ -286,8 +300,8 @@ static size_t add_known_part(struct reading *reading, const struct function *fun
 	return cold->size && read_range(reading, cold->address, cold->size, part) == 0;
 }
 
-static int read_function(const struct shapes *shapes, struct source *source, const struct function *function,
-			 struct function_shape *shape)
+static int read_function(const struct shapes *shapes, struct source *source,
+			 const struct function *function, struct function_shape *shape)
 {
 	struct reading reading = {.shapes = shapes, .module = function->module, .source = source};
 	struct code_range ranges[2];
@@ -327,7 +341,8 @@ static int fill_entry(struct shapes *shapes, const struct function *function, st
 		return err;
 	if (!err)
 		return read_function(shapes, source, function, &entry->shape);
-	snprintf(entry->shape.why, sizeof(entry->shape.why), "its file cannot be read: %s", strerror(-err));
+	snprintf(entry->shape.why, sizeof(entry->shape.why), "its file cannot be read: %s",
+		 strerror(-err));
 	return -ENOTSUP;
 }
 
@@ -352,7 +367,8 @@ static int entry_of(struct shapes *shapes, const struct function *function, stru
 	return entry->err;
 }
 
-int shapes_of(struct shapes *shapes, const struct function *function, const struct function_shape **shape)
+int shapes_of(struct shapes *shapes, const struct function *function,
+	      const struct function_shape **shape)
 {
 	struct entry *entry = NULL;
 	int err = entry_of(shapes, function, &entry);
@@ -362,7 +378,8 @@ int shapes_of(struct shapes *shapes, const struct function *function, const stru
 }
 
 /* The bytes of its parts are read anew: hardly any function loops to its probe. */
-static int search_turns(const struct shapes *shapes, const struct function *function, struct entry *entry)
+static int search_turns(const struct shapes *shapes, const struct function *function,
+			struct entry *entry)
 {
 	struct source *source = &shapes->sources[function->module - shapes->table->modules.items];
 	const struct function_shape *shape = &entry->shape;
@@ -377,7 +394,8 @@ static int search_turns(const struct shapes *shapes, const struct function *func
 	int err = ranges ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < shape->range_count; i++)
-		err = read_range(&reading, shape->ranges[i].address, shape->ranges[i].size, &ranges[i]);
+		err = read_range(&reading, shape->ranges[i].address, shape->ranges[i].size,
+				 &ranges[i]);
 	if (!err)
 		err = turns_read(&code, &entry->turns, &entry->turn_count);
 	for (size_t i = 0; i < reading.count; i++)
@@ -387,7 +405,8 @@ static int search_turns(const struct shapes *shapes, const struct function *func
 	return err;
 }
 
-size_t shapes_turns(struct shapes *shapes, const struct function *function, const struct exit_site **turns)
+size_t shapes_turns(struct shapes *shapes, const struct function *function,
+		    const struct exit_site **turns)
 {
 	struct entry *entry = NULL;
 
@@ -426,7 +445,8 @@ struct shapes *shapes_open(const struct symbol_table *table)
 	if (!shapes)
 		return NULL;
 	shapes->table = table;
-	shapes->sources = calloc(table->modules.count ? table->modules.count : 1, sizeof(*shapes->sources));
+	shapes->sources =
+		calloc(table->modules.count ? table->modules.count : 1, sizeof(*shapes->sources));
 	shapes->entries = calloc(table->count ? table->count : 1, sizeof(struct entry *));
 	if (shapes->sources && shapes->entries)
 		return shapes;
@@ -452,14 +472,18 @@ void shapes_close(struct shapes *shapes)
 	free(shapes);
 }
 
-/* ---- closed call trees --------------------------------------------------------------------------- */
+/*
+ * ---- closed call trees
+ * ---------------------------------------------------------------------------
+ */
 
 /*
- * Why it is right: a return address is in danger only while its frame is there, and all that runs then,
- * signal handlers aside, are the instructions of the function and of what it calls. Where each call and jump
- * out is direct they are all known, and were all read: none raises, ends a thread or changes the stack, as
- * none calls the library, enters the kernel or loads the stack pointer. A call through the PLT goes to a
- * stub, which is no function of the table, and so ends the search.
+ * Why it is right: a return address is in danger only while its frame is there, and all that runs
+ * then, signal handlers aside, are the instructions of the function and of what it calls. Where
+ * each call and jump out is direct they are all known, and were all read: none raises, ends a
+ * thread or changes the stack, as none calls the library, enters the kernel or loads the stack
+ * pointer. A call through the PLT goes to a stub, which is no function of the table, and so ends
+ * the search.
  */
 
 enum { MOST_VISITED = 512 }; /* functions that one question may lead to */
@@ -512,10 +536,13 @@ bool shapes_is_closed(struct shapes *shapes, const struct function *function)
 
 		is_closed = shapes_of(shapes, search.found[i], &shape) == 0;
 		for (size_t k = 0; is_closed && k < shape->callee_count; k++)
-			is_closed = reach(shapes, &search,
-					  function_at(shapes, search.found[i]->module, shape->callees[k]));
+			is_closed = reach(
+				shapes, &search,
+				function_at(shapes, search.found[i]->module, shape->callees[k]));
 	}
-	/* Whatever a closed function leads to is closed too; of an open one only itself is known. */
+	/*
+	 * Whatever a closed function leads to is closed too; of an open one only itself is known.
+	 */
 	for (size_t i = 0; i < search.count && is_closed; i++)
 		shapes->entries[search.found[i] - shapes->table->functions]->closed = CLOSED_YES;
 	if (!is_closed && entry_of(shapes, function, &entry) != -ENOMEM)

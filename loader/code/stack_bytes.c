@@ -4,14 +4,15 @@
 #include <string.h>
 
 /*
- * `pop %rsp` is a single byte, which stands in every other function as a part of something else: behind a
- * prefix it is `pop %r12`, behind others a subtraction of floating-point numbers. It counts where what a
- * stack switch does next follows: pops, a return, an indirect jump or call.
+ * `pop %rsp` is a single byte, which stands in every other function as a part of something else:
+ * behind a prefix it is `pop %r12`, behind others a subtraction of floating-point numbers. It
+ * counts where what a stack switch does next follows: pops, a return, an indirect jump or call.
  */
 static bool is_pop(const uint8_t *at, size_t before, size_t left)
 {
-	if ((before > 0 && ((at[-1] & 0xf1) == 0x41 || at[-1] == 0x0f)) || (before > 1 && at[-2] == 0xc5) ||
-	    (before > 2 && at[-3] == 0xc4) || (before > 3 && at[-4] == 0x62))
+	if ((before > 0 && ((at[-1] & 0xf1) == 0x41 || at[-1] == 0x0f)) ||
+	    (before > 1 && at[-2] == 0xc5) || (before > 2 && at[-3] == 0xc4) ||
+	    (before > 3 && at[-4] == 0x62))
 		return false;
 	if (at[1] == 0xc3 || at[1] == 0xe9 || at[1] == 0xeb) /* ret, jmp */
 		return true;
@@ -39,7 +40,9 @@ static bool is_pop(const uint8_t *at, size_t before, size_t left)
 	}
 }
 
-/* `leave` likewise, and where what else may follow it at the end of a frame does: jumps, more of the stack.
+/*
+ * `leave` likewise, and where what else may follow it at the end of a frame does: jumps, more of
+ * the stack.
  */
 static bool is_leave(const uint8_t *at, size_t left)
 {
@@ -63,8 +66,9 @@ static bool is_leave(const uint8_t *at, size_t left)
 		return (at[2] & 0x38) == 0x10 || (at[2] & 0x38) == 0x20;
 	case 0x48: /* lea, add, mov of the stack pointer */
 	case 0x49:
-		return left > 3 && (((at[2] == 0x8d || at[2] == 0x8b) && (at[3] >> 3 & 7) == 4) ||
-				    ((at[2] == 0x81 || at[2] == 0x83) && (at[3] == 0xc4 || at[3] == 0xec)));
+		return left > 3 &&
+		       (((at[2] == 0x8d || at[2] == 0x8b) && (at[3] >> 3 & 7) == 4) ||
+			((at[2] == 0x81 || at[2] == 0x83) && (at[3] == 0xc4 || at[3] == 0xec)));
 	default:
 		return (at[1] & 0xf8) == 0x58;
 	}
@@ -97,8 +101,8 @@ bool stack_bytes_none(const uint8_t *at)
 	/* 87, 89, 8b, 8d, c7 and a few that are none; 94; 0f */
 	vector is_move = ((vector)((second & 0xf9) == 0x89) | (vector)((second & 0xbf) == 0x87)) &
 			 ((vector)((third & 0x38) == 0x20) | (vector)((third & 0xc7) == 0xc4));
-	vector is_other =
-		(vector)(second == 0x94) | ((vector)(second == 0x0f) & (vector)((third & 0xf0) == 0x40));
+	vector is_other = (vector)(second == 0x94) |
+			  ((vector)(second == 0x0f) & (vector)((third & 0xf0) == 0x40));
 	/* All that may stand behind pop and leave, and more. */
 	vector is_next = (vector)((second & 0xc0) == 0xc0) | (vector)((second & 0xf8) == 0x58) |
 			 (vector)((second & 0xf0) == 0x40) | (vector)(second == 0x9d) |
@@ -155,7 +159,8 @@ enum stack_bytes stack_bytes_x86(const uint8_t *at, size_t before, size_t left)
 		is_load = at[0] == 0x48;
 		break;
 	case 0x0f: /* cmov */
-		is_load = (at[2] & 0xf0) == 0x40 && left > 3 && (at[3] >> 3 & 7) == 4 && !(at[0] & 4);
+		is_load =
+			(at[2] & 0xf0) == 0x40 && left > 3 && (at[3] >> 3 & 7) == 4 && !(at[0] & 4);
 		break;
 	default:
 		is_load = false;
@@ -163,7 +168,9 @@ enum stack_bytes stack_bytes_x86(const uint8_t *at, size_t before, size_t left)
 	return is_load ? STACK_BYTES_LOAD : STACK_BYTES_NONE;
 }
 
-/* add or sub of a constant into sp from another register (`mov sp, xN` is one), or the sum of two. */
+/*
+ * add or sub of a constant into sp from another register (`mov sp, xN` is one), or the sum of two.
+ */
 bool stack_bytes_arm64(const uint8_t *at, size_t left)
 {
 	uint32_t word;
@@ -176,14 +183,17 @@ bool stack_bytes_arm64(const uint8_t *at, size_t left)
 	return (word & 0xbf000000) == 0x91000000 || (word & 0xbfe00000) == 0x8b200000;
 }
 
-/* ---- rbp --------------------------------------------------------------------------------------- */
+/*
+ * ---- rbp ---------------------------------------------------------------------------------------
+ */
 
 /* What becomes of rbp by an instruction that begins with REX.W, of at least four bytes. */
 static void note_wide(const uint8_t *at, struct stack_bytes_frame *frame)
 {
 	uint8_t reg = at[2] >> 3 & 7, rm = at[2] & 7;
 	bool is_reg = reg == 5 && !(at[0] & 4); /* the operand that may be memory is the source */
-	bool is_rm = at[2] >= 0xc0 && rm == 5 && !(at[0] & 1); /* it is a register, and the result */
+	/* it is a register, and the result */
+	bool is_rm = at[2] >= 0xc0 && rm == 5 && !(at[0] & 1);
 	bool is_of_rsp = rm == 4 && !(at[0] & 1) && (at[2] >= 0xc0 || (at[3] & 7) == 4);
 	bool is_of_rbp = rm == 5 && !(at[0] & 1) && at[2] >= 0x40;
 
@@ -211,7 +221,8 @@ static void note_wide(const uint8_t *at, struct stack_bytes_frame *frame)
 		frame->may_be_strange |= is_rm;
 		break;
 	case 0x0f: /* cmov; movq from a vector */
-		frame->may_be_strange |= (at[2] & 0xf0) == 0x40 && (at[3] & 0x38) == 0x28 && !(at[0] & 4);
+		frame->may_be_strange |=
+			(at[2] & 0xf0) == 0x40 && (at[3] & 0x38) == 0x28 && !(at[0] & 4);
 		frame->may_be_strange |= at[2] == 0x7e && (at[3] & 0xc7) == 0xc5 && !(at[0] & 1);
 		break;
 	default:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which bytes of machine code may be a load of the stack pointer. Purpose: large files hold few, so that only
- * these are decoded (stack_flow.h). Stateless. Invariants: true for all of them; what else has such bytes is
- * weeded out by decoding. Not looked for: loads that no stack switch makes (of 16 or 32 bits).
+ * Which bytes of machine code may be a load of the stack pointer. Purpose: large files hold few, so
+ * that only these are decoded (stack_flow.h). Stateless. Invariants: true for all of them; what
+ * else has such bytes is weeded out by decoding. Not looked for: loads that no stack switch makes
+ * (of 16 or 32 bits).
  */
 #ifndef SCOPETRACE_CODE_STACK_BYTES_H
 #define SCOPETRACE_CODE_STACK_BYTES_H
@@ -15,8 +16,8 @@ enum stack_bytes {
 	STACK_BYTES_NONE,
 	STACK_BYTES_LOAD,
 	STACK_BYTES_FRAME, /* x86-64, from rbp, as most frames end: see stack_bytes_frame */
-	STACK_BYTES_LEAVE, /* the same in a single byte, which stands in many instructions as a part of them
-			    */
+	/* the same in a single byte, which stands in many instructions as a part of them */
+	STACK_BYTES_LEAVE,
 };
 
 /* `before` bytes stand before `at`, and `left` follow from there on. */

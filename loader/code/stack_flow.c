@@ -19,7 +19,10 @@ struct edge {
 	size_t from;
 };
 
-/* A register, or a slot of the frame (reg is SLOT: [base + displacement]), that must hold an own value. */
+/*
+ * A register, or a slot of the frame (reg is SLOT: [base + displacement]), that must hold an own
+ * value.
+ */
 struct value {
 	uint8_t reg;
 	uint8_t base;
@@ -46,11 +49,12 @@ struct stack_flow {
 	size_t *leaps; /* jumps to places that they do not name */
 	size_t leap_count;
 	size_t leap_capacity;
-	uint32_t kept;	    /* registers that are only set from the stack pointer, or restored */
-	uint64_t undecoded; /* address of the first byte that could not be decoded; UINT64_MAX: none */
-	bool is_own;	    /* a way back to the stack pointer was found */
-	bool asks_slot;	    /* on some way the value comes from memory */
-	bool is_stored;	    /* into which something was seen to be put */
+	uint32_t kept; /* registers that are only set from the stack pointer, or restored */
+	/* address of the first byte that could not be decoded; UINT64_MAX: none */
+	uint64_t undecoded;
+	bool is_own;	/* a way back to the stack pointer was found */
+	bool asks_slot; /* on some way the value comes from memory */
+	bool is_stored; /* into which something was seen to be put */
 	struct value values[MOST_VALUES];
 	size_t value_count;
 	struct question *questions;
@@ -58,7 +62,9 @@ struct stack_flow {
 	size_t question_capacity;
 };
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/*
+ * ---- reading -----------------------------------------------------------------------------------
+ */
 
 /* The registers that a step gives a value which may be anything but an address of this frame. */
 static uint32_t strange_results(const struct stack_flow *flow, const struct step *step)
@@ -132,7 +138,9 @@ static int read_steps(struct stack_flow *flow)
 		}
 		err = add_unknown(flow, bytes, left, address, &skipped);
 		if (err == -ENOENT) {
-			/* Data among the code: go on behind it, and remember that the way here is not sure.
+			/*
+			 * Data among the code: go on behind it, and remember that the way here is
+			 * not sure.
 			 */
 			if (flow->undecoded == UINT64_MAX)
 				flow->undecoded = address;
@@ -200,8 +208,8 @@ static int read_code(struct stack_flow *flow)
 
 	if (!flow->is_x86 && flow->code.machine != EM_AARCH64)
 		return -ENOTSUP;
-	if (cs_open(flow->is_x86 ? CS_ARCH_X86 : CS_ARCH_ARM64, flow->is_x86 ? CS_MODE_64 : CS_MODE_ARM,
-		    &flow->handle))
+	if (cs_open(flow->is_x86 ? CS_ARCH_X86 : CS_ARCH_ARM64,
+		    flow->is_x86 ? CS_MODE_64 : CS_MODE_ARM, &flow->handle))
 		return -ENOMEM;
 	cs_option(flow->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	err = read_steps(flow);
@@ -250,13 +258,15 @@ void stack_flow_close(struct stack_flow *flow)
 	free(flow);
 }
 
-/* ---- judging ----------------------------------------------------------------------------------- */
 /*
- * Backwards from the load, along all ways that lead to it: on each the value must come from the stack pointer
- * of this very frame. A way on which it comes from somewhere else, or on which the beginning of the function
- * is reached first, makes it foreign. Ways that come round again, or from where nothing in the code goes (the
- * function's .cold part does, or nobody), decide nothing; one at least must decide. All functions here return
- * 0 to go on, 1 for foreign, or -ENOMEM.
+ * ---- judging -----------------------------------------------------------------------------------
+ */
+/*
+ * Backwards from the load, along all ways that lead to it: on each the value must come from the
+ * stack pointer of this very frame. A way on which it comes from somewhere else, or on which the
+ * beginning of the function is reached first, makes it foreign. Ways that come round again, or from
+ * where nothing in the code goes (the function's .cold part does, or nobody), decide nothing; one
+ * at least must decide. All functions here return 0 to go on, 1 for foreign, or -ENOMEM.
  */
 
 static bool goes_on(const struct step *step)
@@ -358,9 +368,10 @@ static int ask_for_result(struct stack_flow *flow, uint8_t reg, size_t at)
 }
 
 /*
- * The slot [base + displacement], where the frame begins at step `at`: base becomes the stack pointer. It may
- * be one into which what follows at once pushes something. If not, nobody loads what is not stored yet, so
- * that this is a way that is never gone (behind a call that does not return).
+ * The slot [base + displacement], where the frame begins at step `at`: base becomes the stack
+ * pointer. It may be one into which what follows at once pushes something. If not, nobody loads
+ * what is not stored yet, so that this is a way that is never gone (behind a call that does not
+ * return).
  */
 static int ask_for_pushed(struct stack_flow *flow, int64_t displacement, size_t at)
 {
@@ -376,7 +387,8 @@ static int ask_for_pushed(struct stack_flow *flow, int64_t displacement, size_t 
 			flow->is_stored = true;
 			return ask_for_register(flow, step->to, at);
 		}
-		if (step->writes & step_bit(flow->sp) || !goes_on(step) || step->kind == STEP_BRANCH)
+		if (step->writes & step_bit(flow->sp) || !goes_on(step) ||
+		    step->kind == STEP_BRANCH)
 			break;
 	}
 	return 0;
@@ -420,7 +432,8 @@ static int pass(struct stack_flow *flow, size_t index, size_t at)
 
 	if (reg == SLOT)
 		return pass_slot(flow, index, at);
-	return flow->steps[at].writes & step_bit(reg) ? ask_for_result(flow, reg, at) : ask(flow, index, at);
+	return flow->steps[at].writes & step_bit(reg) ? ask_for_result(flow, reg, at)
+						      : ask(flow, index, at);
 }
 
 /* The first edge to this step. */
@@ -464,8 +477,9 @@ static int pass_leaps(struct stack_flow *flow, size_t index)
 }
 
 /*
- * The beginning of the function. An argument may be another stack; what the callers keep in registers that
- * calls preserve is not for this function, so that the way to here is one that is never gone.
+ * The beginning of the function. An argument may be another stack; what the callers keep in
+ * registers that calls preserve is not for this function, so that the way to here is one that is
+ * never gone.
  */
 static int answer_at_entry(const struct stack_flow *flow, const struct value *value)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the stack pointer comes from in one stretch of machine code, by Capstone. Purpose: to tell a function
- * that puts back its own stack pointer (alloca, variable arrays, realigned frames) from one that goes over to
- * another stack. One owner. Invariants: the code is read from its start to its end; a value counts as the
- * frame's own only if it is seen to come from the stack pointer, whatever is not understood is foreign. The
- * unwind tables are believed of a register only if nothing in the code gives it another value: they tell what
- * a compiler meant, and not what somebody's assembler in the midst of it does.
+ * Where the stack pointer comes from in one stretch of machine code, by Capstone. Purpose: to tell
+ * a function that puts back its own stack pointer (alloca, variable arrays, realigned frames) from
+ * one that goes over to another stack. One owner. Invariants: the code is read from its start to
+ * its end; a value counts as the frame's own only if it is seen to come from the stack pointer,
+ * whatever is not understood is foreign. The unwind tables are believed of a register only if
+ * nothing in the code gives it another value: they tell what a compiler meant, and not what
+ * somebody's assembler in the midst of it does.
  */
 #ifndef SCOPETRACE_CODE_STACK_FLOW_H
 #define SCOPETRACE_CODE_STACK_FLOW_H
@@ -28,11 +29,12 @@ struct stack_code {
 };
 
 enum stack_load {
-	STACK_LOAD_NONE,    /* no instruction begins at this address, or it does not load the stack pointer */
+	/* no instruction begins at this address, or it does not load the stack pointer */
+	STACK_LOAD_NONE,
 	STACK_LOAD_OWN,	    /* puts back what this frame has had */
 	STACK_LOAD_FOREIGN, /* from somewhere else */
-	STACK_LOAD_UNSURE,  /* no instruction seems to begin here, but what is before could not all be decoded
-			     */
+	/* no instruction seems to begin here, but what is before could not all be decoded */
+	STACK_LOAD_UNSURE,
 };
 
 struct stack_flow;
@@ -44,7 +46,10 @@ void stack_flow_close(struct stack_flow *flow); /* takes NULL too */
 /* The instruction at this address, judged. */
 enum stack_load stack_flow_judge(struct stack_flow *flow, uint64_t address);
 
-/* False if not all that stands before the address could be decoded: instructions may begin elsewhere. */
+/*
+ * False if not all that stands before the address could be decoded: instructions may begin
+ * elsewhere.
+ */
 bool stack_flow_is_sure(const struct stack_flow *flow, uint64_t address);
 
 #endif

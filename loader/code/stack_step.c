@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
-/* ---- x86-64 ------------------------------------------------------------------------------------ */
+/*
+ * ---- x86-64 ------------------------------------------------------------------------------------
+ */
 
 /* By its hardware number, whatever part of it is meant. */
 static uint8_t x86_register(x86_reg reg)
@@ -54,7 +56,8 @@ static bool x86_slot(const cs_x86_op *operand, struct step *step)
 /* Whatever else writes a slot of the frame. */
 static void x86_other(const cs_x86 *x86, struct step *step)
 {
-	if (x86->op_count && (x86->operands[0].access & CS_AC_WRITE) && x86_slot(&x86->operands[0], step))
+	if (x86->op_count && (x86->operands[0].access & CS_AC_WRITE) &&
+	    x86_slot(&x86->operands[0], step))
 		step->kind = STEP_STORE;
 }
 
@@ -83,7 +86,8 @@ static void x86_lea(const cs_x86 *x86, struct step *step)
 	step->from = x86_register(x86->operands[1].mem.base);
 	step->displacement = x86->operands[1].mem.disp;
 	if (x86->operands[0].size == 8 && step->from != STEP_NO_REGISTER)
-		step->kind = x86->operands[1].mem.index == X86_REG_INVALID ? STEP_COPY : STEP_DERIVE;
+		step->kind =
+			x86->operands[1].mem.index == X86_REG_INVALID ? STEP_COPY : STEP_DERIVE;
 }
 
 /* add and sub: `sign` tells which. */
@@ -200,7 +204,9 @@ static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 	}
 }
 
-/* ---- arm64 ------------------------------------------------------------------------------------- */
+/*
+ * ---- arm64 -------------------------------------------------------------------------------------
+ */
 
 static uint8_t arm64_register(arm64_reg reg)
 {
@@ -230,7 +236,8 @@ static void arm64_memory(const cs_insn *insn, struct step *step)
 	const cs_arm64_op *memory = &arm64->operands[1];
 	bool is_load = insn->id == ARM64_INS_LDR || insn->id == ARM64_INS_LDUR;
 
-	if (arm64->op_count < 2 || memory->type != ARM64_OP_MEM || memory->mem.index != ARM64_REG_INVALID)
+	if (arm64->op_count < 2 || memory->type != ARM64_OP_MEM ||
+	    memory->mem.index != ARM64_REG_INVALID)
 		return;
 	if (arm64->op_count != 2 || arm64->writeback) {
 		if (is_load && arm64_register(memory->mem.base) == STEP_AARCH64_SP)
@@ -307,7 +314,9 @@ static void arm64_step(const cs_insn *insn, bool is_jump, struct step *step)
 	}
 }
 
-/* ---- any --------------------------------------------------------------------------------------- */
+/*
+ * ---- any ---------------------------------------------------------------------------------------
+ */
 
 static uint32_t written(csh handle, const cs_insn *insn, bool is_x86)
 {
@@ -326,7 +335,8 @@ void step_read(csh handle, const cs_insn *insn, bool is_x86, struct step *step)
 {
 	bool is_jump = cs_insn_group(handle, insn, CS_GRP_JUMP);
 
-	*step = (struct step){.address = insn->address, .to = STEP_NO_REGISTER, .from = STEP_NO_REGISTER};
+	*step = (struct step){
+		.address = insn->address, .to = STEP_NO_REGISTER, .from = STEP_NO_REGISTER};
 	step->writes = written(handle, insn, is_x86);
 	if (is_x86)
 		x86_step(insn, is_jump, step);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What one instruction does with addresses of the stack, from Capstone's account of it. Purpose: x86-64 and
- * arm64 in one small language for stack_flow.c; not for others. Stateless. Invariants: what is not understood
- * is STEP_OTHER, whose results are nobody's stack; registers are numbered as by the hardware (rsp 4, sp 31).
+ * What one instruction does with addresses of the stack, from Capstone's account of it. Purpose:
+ * x86-64 and arm64 in one small language for stack_flow.c; not for others. Stateless. Invariants:
+ * what is not understood is STEP_OTHER, whose results are nobody's stack; registers are numbered as
+ * by the hardware (rsp 4, sp 31).
  */
 #ifndef SCOPETRACE_CODE_STACK_STEP_H
 #define SCOPETRACE_CODE_STACK_STEP_H
@@ -24,13 +25,14 @@ enum step_kind {
 	STEP_STORE,  /* [from + displacement] = to, or something unknown (no register) */
 	STEP_PUSH,   /* x86-64: to, or something unknown (no register) */
 	STEP_POP,
-	STEP_LEAVE,   /* x86-64: rsp = rbp + 8, rbp = [rbp] */
-	STEP_UNSTACK, /* arm64: registers are loaded from the stack, and it is moved, in ways not followed */
-	STEP_CALL,    /* of the address in displacement, if it says that (else 0) */
-	STEP_BRANCH,  /* to the address in displacement, or on */
-	STEP_JUMP,    /* to the address in displacement */
-	STEP_LEAP,    /* to an address that it does not say */
-	STEP_END,     /* nowhere in this function */
+	STEP_LEAVE, /* x86-64: rsp = rbp + 8, rbp = [rbp] */
+	/* arm64: registers are loaded from the stack, and it is moved, in ways not followed */
+	STEP_UNSTACK,
+	STEP_CALL,   /* of the address in displacement, if it says that (else 0) */
+	STEP_BRANCH, /* to the address in displacement, or on */
+	STEP_JUMP,   /* to the address in displacement */
+	STEP_LEAP,   /* to an address that it does not say */
+	STEP_END,    /* nowhere in this function */
 };
 
 struct step {

@@ -34,7 +34,8 @@ struct scan {
 	struct region *regions;
 	size_t region_count;
 	size_t region_capacity;
-	struct unwind unwind; /* opened when a first candidate is found: most files have none or few */
+	/* opened when a first candidate is found: most files have none or few */
+	struct unwind unwind;
 	bool has_unwind;
 	bool has_bounds;
 	uint64_t *bounds; /* of functions, as symbols and tables tell of them, by address */
@@ -55,7 +56,9 @@ struct scan {
 	struct stack_switch *found;
 };
 
-/* ---- where its function begins ----------------------------------------------------------------- */
+/*
+ * ---- where its function begins -----------------------------------------------------------------
+ */
 
 static int add_bound(struct scan *scan, uint64_t address)
 {
@@ -79,7 +82,10 @@ static int by_value(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* The bytes at this address, with the sections' own or the segment's `left` behind them; NULL: no code. */
+/*
+ * The bytes at this address, with the sections' own or the segment's `left` behind them; NULL: no
+ * code.
+ */
 static const uint8_t *code_at(const struct scan *scan, uint64_t address, size_t size)
 {
 	for (size_t i = 0; i < scan->region_count; i++) {
@@ -114,8 +120,8 @@ static uint64_t called_last(const struct scan *scan, uint64_t address, uint64_t 
 }
 
 /*
- * A compiler ends a function with a call only if that does not come back (abort, a failed assertion), so that
- * what stands behind other calls of the same is not reached from them.
+ * A compiler ends a function with a call only if that does not come back (abort, a failed
+ * assertion), so that what stands behind other calls of the same is not reached from them.
  */
 static int find_endless(struct scan *scan)
 {
@@ -141,8 +147,8 @@ static bool is_endless(uint64_t address, void *context)
 {
 	const struct scan *scan = context;
 
-	return scan->endless_count &&
-	       bsearch(&address, scan->endless, scan->endless_count, sizeof(*scan->endless), by_value);
+	return scan->endless_count && bsearch(&address, scan->endless, scan->endless_count,
+					      sizeof(*scan->endless), by_value);
 }
 
 /* Most files have tables for all of their code, and need none of this. */
@@ -205,11 +211,12 @@ static void narrow(uint64_t bound, uint64_t address, uint64_t *start, uint64_t *
 }
 
 /*
- * The function around the address, by the unwind tables; else from the nearest start known, by a symbol or as
- * the end of another function, to the next one, but not from far away: decoding falls into step by itself.
+ * The function around the address, by the unwind tables; else from the nearest start known, by a
+ * symbol or as the end of another function, to the next one, but not from far away: decoding falls
+ * into step by itself.
  */
-static int find_bounds(struct scan *scan, const struct region *region, uint64_t address, uint64_t *start,
-		       uint64_t *end)
+static int find_bounds(struct scan *scan, const struct region *region, uint64_t address,
+		       uint64_t *start, uint64_t *end)
 {
 	const struct unwind_range *range = unwind_range_of(&scan->unwind, address);
 	size_t next;
@@ -237,7 +244,9 @@ static int find_bounds(struct scan *scan, const struct region *region, uint64_t 
 	return 0;
 }
 
-/* ---- judging one ------------------------------------------------------------------------------- */
+/*
+ * ---- judging one -------------------------------------------------------------------------------
+ */
 
 static int hardware_register(const struct image *image, uint64_t dwarf)
 {
@@ -259,14 +268,15 @@ static int frame_register(uint64_t address, void *context)
 	Dwarf_Op *ops;
 
 	if (!scan->unwind.eh_frame ||
-	    dwarf_cfi_addrframe(scan->unwind.eh_frame, address + scan->image->bias - scan->unwind.eh_bias,
-				&frame) != 0)
+	    dwarf_cfi_addrframe(scan->unwind.eh_frame,
+				address + scan->image->bias - scan->unwind.eh_bias, &frame) != 0)
 		return -1;
 	if (dwarf_frame_cfa(frame, &ops, &count) == 0 && count == 1) {
 		if (ops[0].atom == DW_OP_bregx)
 			found = hardware_register(scan->image, ops[0].number);
 		else if (ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31)
-			found = hardware_register(scan->image, (uint64_t)(ops[0].atom - DW_OP_breg0));
+			found = hardware_register(scan->image,
+						  (uint64_t)(ops[0].atom - DW_OP_breg0));
 	}
 	free(frame);
 	return found;
@@ -303,9 +313,10 @@ static int open_flow(struct scan *scan, const struct region *region)
 }
 
 /*
- * Where decoding has lost its way, what looks like a load counts as one. But not a single byte, as `pop %rsp`
- * or `leave` would be found in any table of numbers among the code; nor the end of an instruction with an
- * EVEX prefix (62, two bytes, 48 for a full vector), not all of which Capstone knows.
+ * Where decoding has lost its way, what looks like a load counts as one. But not a single byte, as
+ * `pop %rsp` or `leave` would be found in any table of numbers among the code; nor the end of an
+ * instruction with an EVEX prefix (62, two bytes, 48 for a full vector), not all of which Capstone
+ * knows.
  */
 static bool is_switch(const struct region *region, size_t at, enum stack_load load, bool is_sure)
 {
@@ -317,10 +328,14 @@ static bool is_switch(const struct region *region, size_t at, enum stack_load lo
 	       !(at > 2 && region->bytes[at - 3] == 0x62);
 }
 
-/* Bytes that stand before an opcode: of a segment, lock, REX with no effect where another follows ... */
+/*
+ * Bytes that stand before an opcode: of a segment, lock, REX with no effect where another follows
+ * ...
+ */
 static bool is_prefix(uint8_t byte)
 {
-	return (byte & 0xf0) == 0x40 || memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3", byte, 11);
+	return (byte & 0xf0) == 0x40 ||
+	       memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3", byte, 11);
 }
 
 /* The instruction at `place`, as far as its length goes; it may begin with prefixes before `at`. */
@@ -342,9 +357,9 @@ static size_t step_over(struct scan *scan, const struct region *region, size_t p
 }
 
 /*
- * May an instruction begin at `at`, in code that begins at `start`? One does in any fifteen bytes before it:
- * some way of reading from there leads here then. Mostly all lead past it, as code that is read from its
- * middle soon falls into step, and decoding the whole function is saved.
+ * May an instruction begin at `at`, in code that begins at `start`? One does in any fifteen bytes
+ * before it: some way of reading from there leads here then. Mostly all lead past it, as code that
+ * is read from its middle soon falls into step, and decoding the whole function is saved.
  */
 static bool may_begin(struct scan *scan, const struct region *region, size_t start, size_t at)
 {
@@ -374,9 +389,9 @@ static void read_frame(struct scan *scan, const struct region *region)
 }
 
 /*
- * The end of a frame whose rbp comes from the stack pointer, or points to the frame as the tables know (in a
- * part of a function that stands elsewhere). Bytes tell enough where none of them could give it another
- * value.
+ * The end of a frame whose rbp comes from the stack pointer, or points to the frame as the tables
+ * know (in a part of a function that stands elsewhere). Bytes tell enough where none of them could
+ * give it another value.
  */
 static bool is_frame_end(struct scan *scan, const struct region *region, size_t at)
 {
@@ -388,7 +403,8 @@ static bool is_frame_end(struct scan *scan, const struct region *region, size_t 
 }
 
 /* As bytes and a few instructions tell. */
-static bool is_harmless(struct scan *scan, const struct region *region, size_t at, enum stack_bytes kind)
+static bool is_harmless(struct scan *scan, const struct region *region, size_t at,
+			enum stack_bytes kind)
 {
 	if (scan->image->machine != EM_X86_64)
 		return false;
@@ -429,7 +445,9 @@ static int judge(struct scan *scan, const struct region *region, size_t at, enum
 	return 0;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/*
+ * ---- the file ----------------------------------------------------------------------------------
+ */
 
 static int scan_x86(struct scan *scan, const struct region *region)
 {
@@ -466,7 +484,8 @@ static int scan_arm64(struct scan *scan, const struct region *region)
 
 static int scan_region(struct scan *scan, const struct region *region)
 {
-	return scan->image->machine == EM_X86_64 ? scan_x86(scan, region) : scan_arm64(scan, region);
+	return scan->image->machine == EM_X86_64 ? scan_x86(scan, region)
+						 : scan_arm64(scan, region);
 }
 
 static int add_region(struct scan *scan, Elf_Data *data, uint64_t address)
@@ -504,7 +523,8 @@ static int add_segments(struct scan *scan)
 
 		if (segment->executable)
 			err = add_region(scan,
-					 elf_getdata_rawchunk(scan->image->elf, (int64_t)segment->offset,
+					 elf_getdata_rawchunk(scan->image->elf,
+							      (int64_t)segment->offset,
 							      segment->size, ELF_T_BYTE),
 					 segment->address);
 	}

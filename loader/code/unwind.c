@@ -21,7 +21,9 @@ struct section {
 	bool is_eh; /* .eh_frame, not .debug_frame */
 };
 
-/* ---- the section ------------------------------------------------------------------------------- */
+/*
+ * ---- the section -------------------------------------------------------------------------------
+ */
 
 static bool find_section(Elf *elf, const char *name, struct section *section)
 {
@@ -47,8 +49,9 @@ static bool find_section(Elf *elf, const char *name, struct section *section)
 }
 
 /*
- * Without section headers (sstrip): PT_GNU_EH_FRAME tells where .eh_frame begins, as every linker writes it
- * (relative to the field itself, in four bytes). It ends with a zero, at the latest with its segment.
+ * Without section headers (sstrip): PT_GNU_EH_FRAME tells where .eh_frame begins, as every linker
+ * writes it (relative to the field itself, in four bytes). It ends with a zero, at the latest with
+ * its segment.
  */
 static bool find_by_header(const struct image *image, struct section *section)
 {
@@ -65,7 +68,8 @@ static bool find_by_header(const struct image *image, struct section *section)
 
 		if (!gelf_getphdr(image->elf, (int)i, &header) || header.p_type != PT_GNU_EH_FRAME)
 			continue;
-		data = elf_getdata_rawchunk(image->elf, (int64_t)header.p_offset, sizeof(bytes), ELF_T_BYTE);
+		data = elf_getdata_rawchunk(image->elf, (int64_t)header.p_offset, sizeof(bytes),
+					    ELF_T_BYTE);
 		if (!data || !data->d_buf || data->d_size < sizeof(bytes))
 			return false;
 		memcpy(bytes, data->d_buf, sizeof(bytes));
@@ -80,9 +84,9 @@ static bool find_by_header(const struct image *image, struct section *section)
 			    offset - segment->offset >= segment->size)
 				continue;
 			section->address = address;
-			section->data =
-				elf_getdata_rawchunk(image->elf, (int64_t)offset,
-						     segment->size - (offset - segment->offset), ELF_T_BYTE);
+			section->data = elf_getdata_rawchunk(
+				image->elf, (int64_t)offset,
+				segment->size - (offset - segment->offset), ELF_T_BYTE);
 			return section->data && section->data->d_buf;
 		}
 	}
@@ -95,17 +99,21 @@ static bool open_section(struct image *image, bool is_eh, struct section *sectio
 	Dwarf *dwarf;
 	Elf *elf;
 
-	*section = (struct section){.identity = (const unsigned char *)elf_getident(image->elf, NULL),
-				    .is_eh = is_eh};
+	*section = (struct section){
+		.identity = (const unsigned char *)elf_getident(image->elf, NULL), .is_eh = is_eh};
 	if (!section->identity)
 		return false;
 	if (is_eh)
-		return find_section(image->elf, ".eh_frame", section) || find_by_header(image, section);
+		return find_section(image->elf, ".eh_frame", section) ||
+		       find_by_header(image, section);
 	dwarf = dwfl_module_getdwarf(image->module, &bias);
 	if (!dwarf)
 		return false;
 	elf = dwarf_getelf(dwarf);
-	/* Moved apart from its program (prelink): its addresses would need a bias; nobody does that now. */
+	/*
+	 * Moved apart from its program (prelink): its addresses would need a bias; nobody does that
+	 * now.
+	 */
 	return bias == image->bias && find_section(elf, ".debug_frame", section);
 }
 
@@ -119,8 +127,8 @@ static int each_entry(const struct section *section,
 	Dwarf_CFI_Entry entry;
 	int result = 0;
 
-	while (!result &&
-	       dwarf_next_cfi(section->identity, section->data, section->is_eh, offset, &next, &entry) == 0) {
+	while (!result && dwarf_next_cfi(section->identity, section->data, section->is_eh, offset,
+					 &next, &entry) == 0) {
 		result = visit(section, &entry, context);
 		if (next <= offset)
 			break;
@@ -129,7 +137,9 @@ static int each_entry(const struct section *section,
 	return result;
 }
 
-/* ---- the ranges -------------------------------------------------------------------------------- */
+/*
+ * ---- the ranges --------------------------------------------------------------------------------
+ */
 
 struct collector {
 	struct unwind *unwind;
@@ -146,7 +156,8 @@ static int encoding_of(const struct section *section, Dwarf_Off offset)
 	Dwarf_Off next;
 	size_t at = 0;
 
-	if (dwarf_next_cfi(section->identity, section->data, section->is_eh, offset, &next, &cie) != 0 ||
+	if (dwarf_next_cfi(section->identity, section->data, section->is_eh, offset, &next, &cie) !=
+		    0 ||
 	    !dwarf_cfi_cie_p(&cie))
 		return -1;
 	if (!section->is_eh || cie.cie.augmentation[0] != 'z')
@@ -209,7 +220,8 @@ static int collect(const struct section *section, const Dwarf_CFI_Entry *entry, 
 	    !read_value(c->encoding & ~DW_EH_PE_signed, &at, entry->fde.end, &size))
 		return 0;
 	if ((c->encoding & 0x70) == DW_EH_PE_pcrel)
-		address += section->address + (uint64_t)(entry->fde.start - (uint8_t *)section->data->d_buf);
+		address += section->address +
+			   (uint64_t)(entry->fde.start - (uint8_t *)section->data->d_buf);
 	else if (c->encoding & 0x70)
 		return 0;
 	/* At 0: of a function that the linker threw away. */
@@ -217,7 +229,8 @@ static int collect(const struct section *section, const Dwarf_CFI_Entry *entry, 
 		return 0;
 	if (vec_grow(&unwind->ranges, &c->capacity, unwind->count))
 		return -ENOMEM;
-	unwind->ranges[unwind->count] = (struct unwind_range){address, size, (uint32_t)unwind->count};
+	unwind->ranges[unwind->count] =
+		(struct unwind_range){address, size, (uint32_t)unwind->count};
 	unwind->count++;
 	return 0;
 }
@@ -322,7 +335,9 @@ const struct unwind_range *unwind_range_of(const struct unwind *unwind, uint64_t
 	return &unwind->ranges[low - 1];
 }
 
-/* ---- one frame --------------------------------------------------------------------------------- */
+/*
+ * ---- one frame ---------------------------------------------------------------------------------
+ */
 
 enum frame_state {
 	FRAME_UNKNOWN = 0,
@@ -331,7 +346,10 @@ enum frame_state {
 	FRAME_SPECIAL, /* a signal's, or one that takes an expression to find */
 };
 
-/* As at the entry: the frame begins at the stack pointer plus what a call itself pushes, and no more. */
+/*
+ * As at the entry: the frame begins at the stack pointer plus what a call itself pushes, and no
+ * more.
+ */
 static enum frame_state judge_frame(const struct unwind *unwind, Dwarf_Frame *frame)
 {
 	bool is_x86 = unwind->image->machine == EM_X86_64, is_signal = false;
@@ -361,7 +379,8 @@ static enum frame_state frame_at(const struct unwind *unwind, uint64_t address)
 	Dwarf_CFI *tables[] = {unwind->eh_frame, unwind->debug_frame};
 	uint64_t biases[] = {unwind->eh_bias, unwind->debug_bias};
 
-	if (!unwind->image || (unwind->image->machine != EM_X86_64 && unwind->image->machine != EM_AARCH64))
+	if (!unwind->image ||
+	    (unwind->image->machine != EM_X86_64 && unwind->image->machine != EM_AARCH64))
 		return FRAME_UNKNOWN;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		uint64_t there = address + unwind->image->bias - biases[i];
@@ -385,7 +404,9 @@ bool unwind_is_entry_frame(const struct unwind *unwind, uint64_t address, bool *
 	return state == FRAME_ENTRY;
 }
 
-/* Linkers write an entry for the stubs of the PLT, which begins like a part. Without sections none is known.
+/*
+ * Linkers write an entry for the stubs of the PLT, which begins like a part. Without sections none
+ * is known.
  */
 static bool is_compiled(const struct image *image, uint64_t address)
 {
@@ -407,25 +428,31 @@ static bool is_compiled(const struct image *image, uint64_t address)
 	return false;
 }
 
-const struct unwind_range *unwind_part_of(const struct unwind *unwind, const struct unwind_range *range)
+const struct unwind_range *unwind_part_of(const struct unwind *unwind,
+					  const struct unwind_range *range)
 {
 	const struct unwind_range *next;
 
 	if (range->order + 1 >= unwind->count)
 		return NULL;
 	next = &unwind->ranges[unwind->ordered[range->order + 1]];
-	if (frame_at(unwind, next->address) != FRAME_BUILT || !is_compiled(unwind->image, next->address))
+	if (frame_at(unwind, next->address) != FRAME_BUILT ||
+	    !is_compiled(unwind->image, next->address))
 		return NULL;
 	return next;
 }
 
-/* ---- personality ------------------------------------------------------------------------------- */
+/*
+ * ---- personality -------------------------------------------------------------------------------
+ */
 
-static int find_personality(const struct section *section, const Dwarf_CFI_Entry *entry, void *context)
+static int find_personality(const struct section *section, const Dwarf_CFI_Entry *entry,
+			    void *context)
 {
 	(void)section;
 	(void)context;
-	return dwarf_cfi_cie_p(entry) && entry->cie.augmentation && strchr(entry->cie.augmentation, 'P');
+	return dwarf_cfi_cie_p(entry) && entry->cie.augmentation &&
+	       strchr(entry->cie.augmentation, 'P');
 }
 
 bool unwind_has_personality(struct image *image)

@@ -57,7 +57,8 @@ static const struct option_row rows[] = {
 	OPTION_HELP,
 };
 
-static const struct option_table table = {"attach", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+static const struct option_table table = {"attach", rows, sizeof(rows) / sizeof(*rows),
+					  false,    NULL, NULL};
 
 static int check_together(const struct pinned_attach_options *o, int argc, char **argv)
 {
@@ -67,7 +68,8 @@ static int check_together(const struct pinned_attach_options *o, int argc, char 
 							: NULL;
 
 	if (optind < argc) {
-		log_error("attach: what is '%s'? `scopetrace attach --help` tells its options", argv[optind]);
+		log_error("attach: what is '%s'? `scopetrace attach --help` tells its options",
+			  argv[optind]);
 		return -EINVAL;
 	}
 	if (!lacks)

@@ -58,7 +58,8 @@ int command_main(int argc, char **argv)
 		print_help(stderr);
 		return EXIT_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
 		command = argc > 2 ? find(argv[2]) : NULL;
 		if (command)
 			return command->run(2, (char *[]){argv[2], "--help", NULL});

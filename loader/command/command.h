@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The subcommands. Purpose: options are parsed here and nowhere else; each returns the exit code of the
- * program.
+ * The subcommands. Purpose: options are parsed here and nowhere else; each returns the exit code of
+ * the program.
  */
 #ifndef SCOPETRACE_COMMAND_COMMAND_H
 #define SCOPETRACE_COMMAND_COMMAND_H

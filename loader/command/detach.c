@@ -43,7 +43,8 @@ static const struct option_row rows[] = {
 	OPTION_HELP,
 };
 
-static const struct option_table table = {"detach", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+static const struct option_table table = {"detach", rows, sizeof(rows) / sizeof(*rows),
+					  false,    NULL, NULL};
 
 /* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct detach_options *options, int argc, char **argv)
@@ -110,9 +111,10 @@ static int take_rest(const struct pinned *pinned, const struct detach_options *o
 	bool accounted = !err && bpf_ring_is_accounted(&ring);
 
 	if (!err && !accounted && !options->output && bpf_ring_produced(&ring) > ring.position)
-		log_warning("%llu bytes of records that nobody has drained are gone with the ring; next time "
-			    "`scopetrace detach -o FILE` takes them",
-			    (unsigned long long)(bpf_ring_produced(&ring) - ring.position));
+		log_warning(
+			"%llu bytes of records that nobody has drained are gone with the ring; next time "
+			"`scopetrace detach -o FILE` takes them",
+			(unsigned long long)(bpf_ring_produced(&ring) - ring.position));
 	if (!err)
 		bpf_ring_unmap(&ring);
 	if (!options->output)
@@ -176,7 +178,8 @@ static int detach(struct detach_options *options)
 	lock = pin_wait_changes(options->dir);
 	if (lock == -EBUSY || lock == -ESTALE)
 		return lock;
-	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir) : end_capture(&pinned, options);
+	err = pinned_open_any(&pinned, options->dir) ? end_part(options->dir)
+						     : end_capture(&pinned, options);
 	pinned_close(&pinned);
 	/* A file that was not to be had does not keep what was traced in place. */
 	removed = err && err != -EINPROGRESS ? err : pin_remove(options->dir);

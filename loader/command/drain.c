@@ -35,7 +35,8 @@ static const struct option_row rows[] = {
 	OPTION_HELP,
 };
 
-static const struct option_table table = {"drain", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+static const struct option_table table = {"drain", rows, sizeof(rows) / sizeof(*rows),
+					  false,   NULL, NULL};
 
 static int check_together(const struct pinned_drain_options *o, int argc)
 {

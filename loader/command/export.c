@@ -17,7 +17,8 @@
 
 static const char help[] =
 	"usage: scopetrace export [FILE]... -t FORMAT [-o OUT]\n"
-	"Writes a capture (default: " DEFAULT_FILE ") in another format. Several files of one pinned\n"
+	"Writes a capture (default: " DEFAULT_FILE
+	") in another format. Several files of one pinned\n"
 	"capture, as its drainers left them, are read as one.\n\n"
 	"  -t, --to FORMAT   one of those below\n"
 	"  -o, --output OUT  a file, which appears only when it is whole; - (the default) "
@@ -66,11 +67,13 @@ static int parse_option(int option, char **argv, struct export_options *options)
 		options->help = true;
 		return 0;
 	case ':':
-		log_error("export: %s wants a value; see `scopetrace export --help`", argv[optind - 1]);
+		log_error("export: %s wants a value; see `scopetrace export --help`",
+			  argv[optind - 1]);
 		return -EINVAL;
 	default:
 		if (optopt > 0 && optopt < 256) /* one letter, perhaps among others */
-			log_error("export: there is no option -%c; see `scopetrace export --help`", optopt);
+			log_error("export: there is no option -%c; see `scopetrace export --help`",
+				  optopt);
 		else
 			log_error("export: there is no option %s; see `scopetrace export --help`",
 				  argv[optind - 1]);
@@ -117,21 +120,24 @@ static bool same_file(const char *left, const char *right)
 {
 	struct stat a, b;
 
-	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 static void say_failure(const char *path, int err)
 {
 	const char *cure = "";
 
-	if (err == -EPIPE || err == -EBADMSG) /* whoever reads a pipe may stop when it has seen enough */
+	/* whoever reads a pipe may stop when it has seen enough */
+	if (err == -EPIPE || err == -EBADMSG)
 		return;
 	if (err == -ENOSPC || err == -EDQUOT)
 		cure = "; make room there, or choose another place with -o";
-	else if (err == -EACCES || err == -EPERM || err == -EROFS || err == -ENOENT || err == -EISDIR)
+	else if (err == -EACCES || err == -EPERM || err == -EROFS || err == -ENOENT ||
+		 err == -EISDIR)
 		cure = "; choose another place with -o";
-	log_error("cannot write %s: %s%s", strcmp(path, "-") ? path : "to standard output", strerror(-err),
-		  cure);
+	log_error("cannot write %s: %s%s", strcmp(path, "-") ? path : "to standard output",
+		  strerror(-err), cure);
 }
 
 static int write_timeline(const struct timeline *timeline, const struct export_options *options)
@@ -164,10 +170,12 @@ int command_export(int argc, char **argv)
 		return EXIT_DONE;
 	}
 	if (same_file(options.file, options.output)) {
-		log_error("export: %s is the capture itself; choose another file with -o", options.output);
+		log_error("export: %s is the capture itself; choose another file with -o",
+			  options.output);
 		return EXIT_USAGE;
 	}
-	timeline = options.more ? joined_open(options.files, options.more) : timeline_open(options.file);
+	timeline = options.more ? joined_open(options.files, options.more)
+				: timeline_open(options.file);
 	if (!timeline)
 		return EXIT_FAILED;
 	err = write_timeline(timeline, &options);

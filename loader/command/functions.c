@@ -63,7 +63,9 @@ struct functions_options {
 	bool help;
 };
 
-/* ---- options ----------------------------------------------------------------------------------- */
+/*
+ * ---- options -----------------------------------------------------------------------------------
+ */
 
 static int usage_error(const char *text, const char *why)
 {
@@ -77,8 +79,9 @@ static int parse_option(int option, char **argv, struct functions_options *optio
 	case 'p':
 		if (options->pid)
 			return usage_error("-p", "was given twice; one process at a time");
-		return parse_pid(optarg, &options->pid) ? usage_error("-p wants a process id, not", optarg)
-							: 0;
+		return parse_pid(optarg, &options->pid)
+			       ? usage_error("-p wants a process id, not", optarg)
+			       : 0;
 	case 'N':
 		return selector_expand(optarg, &options->exclude, &options->exclude_count);
 	case OPTION_ALL:
@@ -158,8 +161,9 @@ static void say_verdict(const struct symbol_table *table, const struct functions
 	if (table->may_fork)
 		log_info("%s: in a forked child an optimised nop5 site crashes, so probes %s",
 			 table->fork_evidence,
-			 options->symbols.optimized ? "on them are a risk (--optimized)"
-						    : "go behind the nop5; --optimized puts them on it");
+			 options->symbols.optimized
+				 ? "on them are a risk (--optimized)"
+				 : "go behind the nop5; --optimized puts them on it");
 	else if (table->may_exec)
 		log_info(
 			"%s, and the program that runs then may fork: in a forked child an optimised nop5 site "
@@ -176,7 +180,9 @@ static void say_verdict(const struct symbol_table *table, const struct functions
 	say_returns(&list->returns, hazard, true);
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/*
+ * ---- the command -------------------------------------------------------------------------------
+ */
 
 static int open_table(const struct functions_options *options, struct symbol_table *table)
 {

@@ -30,9 +30,11 @@ static const char *returns_name(const struct return_choice *choice)
 	return choice->refused ? "refused" : return_way_name(choice->way);
 }
 
-static int add_row(struct table *table, const struct function *function, const struct return_choice *choice)
+static int add_row(struct table *table, const struct function *function,
+		   const struct return_choice *choice)
 {
-	char *name = escape_text(function->demangled), *module = escape_text(function->module->base);
+	char *name = escape_text(function->demangled),
+	     *module = escape_text(function->module->base);
 	int err = -ENOMEM;
 
 	if (name && module && !table_cell(table, "%s", name) && !table_cell(table, "%s", module) &&
@@ -47,8 +49,11 @@ static int add_row(struct table *table, const struct function *function, const s
 
 static int print_table(const struct functions_list *list)
 {
-	static const struct table_column columns[] = {
-		{"NAME", false}, {"MODULE", false}, {"ADDRESS", true}, {"COST", false}, {"RETURNS", false}};
+	static const struct table_column columns[] = {{"NAME", false},
+						      {"MODULE", false},
+						      {"ADDRESS", true},
+						      {"COST", false},
+						      {"RETURNS", false}};
 	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
 	int err = table ? 0 : -ENOMEM;
 

@@ -45,14 +45,16 @@ int option_patterns(char *value, void *patterns)
 
 int option_duration(char *value, void *ns)
 {
-	return parse_duration(value, ns)
-		       ? option_refuse("--duration", value, "wants a time such as 2, 2s, 500ms or 1m")
-		       : 0;
+	return parse_duration(value, ns) ? option_refuse("--duration", value,
+							 "wants a time such as 2, 2s, 500ms or 1m")
+					 : 0;
 }
 
 int option_minimum(char *value, void *ns)
 {
-	return parse_duration(value, ns) ? option_refuse("--min", value, "wants a time such as 50us") : 0;
+	return parse_duration(value, ns)
+		       ? option_refuse("--min", value, "wants a time such as 50us")
+		       : 0;
 }
 
 int option_ring_size(char *value, void *bytes)
@@ -60,7 +62,8 @@ int option_ring_size(char *value, void *bytes)
 	uint64_t size;
 
 	if (parse_size(value, &size) || size < 4096 || size > 1u << 30 || (size & (size - 1)))
-		return option_refuse("--ring-size", value, "wants a power of two from 4K to 1G, such as 8M");
+		return option_refuse("--ring-size", value,
+				     "wants a power of two from 4K to 1G, such as 8M");
 	*(uint64_t *)bytes = size;
 	return 0;
 }
@@ -98,7 +101,8 @@ int option_compress(char *value, void *level)
 	int asked = value ? value[0] - '0' : 1;
 
 	if (value && (asked < 1 || asked > 9 || value[1]))
-		return option_refuse("--compress", value, "wants a level from 1 (fast) to 9 (small)");
+		return option_refuse("--compress", value,
+				     "wants a level from 1 (fast) to 9 (small)");
 	*(int *)level = asked;
 	return 0;
 }
@@ -108,7 +112,8 @@ int option_ready_fd(char *value, void *fd)
 	char *end;
 	long number = strtol(value, &end, 10);
 
-	if (*end || end == value || number < 0 || number > 1 << 20 || fcntl((int)number, F_GETFD) < 0)
+	if (*end || end == value || number < 0 || number > 1 << 20 ||
+	    fcntl((int)number, F_GETFD) < 0)
 		return option_refuse("--ready-fd", value, "not an open file descriptor");
 	fcntl((int)number, F_SETFD, FD_CLOEXEC);
 	*(int *)fd = (int)number;

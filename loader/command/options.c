@@ -53,8 +53,9 @@ static int refuse_option(const struct option_table *table, const char *text, boo
 {
 	const char *hint = lacks_value ? table->help_on_value : table->help_on_unknown;
 
-	log_error("%s %s; `scopetrace %s --help` %s", text, lacks_value ? "wants a value" : "is no option",
-		  table->command, hint ? hint : "tells more");
+	log_error("%s %s; `scopetrace %s --help` %s", text,
+		  lacks_value ? "wants a value" : "is no option", table->command,
+		  hint ? hint : "tells more");
 	return -EINVAL;
 }
 

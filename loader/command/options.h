@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The options of a command as a table. Purpose: what an option is called, what it takes and where its value
- * goes stands in one row; values that several commands take are read, and refused, by the same function.
- * Owner: the command's call; stateless. Invariants: a reader writes its own field alone, and has said what is
- * wrong when it fails.
+ * The options of a command as a table. Purpose: what an option is called, what it takes and where
+ * its value goes stands in one row; values that several commands take are read, and refused, by the
+ * same function. Owner: the command's call; stateless. Invariants: a reader writes its own field
+ * alone, and has said what is wrong when it fails.
  */
 #ifndef SCOPETRACE_COMMAND_OPTIONS_H
 #define SCOPETRACE_COMMAND_OPTIONS_H

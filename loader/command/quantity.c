@@ -13,8 +13,9 @@ struct unit {
 	double factor;
 };
 
-static const struct unit durations[] = {{"", 1e9},   {"s", 1e9},    {"sec", 1e9}, {"ms", 1e6},	 {"us", 1e3},
-					{"ns", 1.0}, {"min", 60e9}, {"m", 60e9},  {"h", 3600e9}, {NULL, 0}};
+static const struct unit durations[] = {{"", 1e9},     {"s", 1e9},  {"sec", 1e9},  {"ms", 1e6},
+					{"us", 1e3},   {"ns", 1.0}, {"min", 60e9}, {"m", 60e9},
+					{"h", 3600e9}, {NULL, 0}};
 
 static const struct unit sizes[] = {
 	{"", 1},	   {"B", 1},	       {"K", 1024},	    {"KB", 1024},

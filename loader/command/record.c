@@ -78,7 +78,8 @@ static int read_buffer(char *text, void *field)
 
 	if (parse_size(text, bytes) || *bytes < RELAY_BYTES_LEAST || *bytes > RELAY_BYTES_MOST ||
 	    (*bytes & (*bytes - 1)))
-		return option_refuse("--buffer", text, "wants a power of two from 256K to 1G, such as 16M");
+		return option_refuse("--buffer", text,
+				     "wants a power of two from 256K to 1G, such as 16M");
 	return 0;
 }
 
@@ -87,7 +88,8 @@ static int read_flight(char *text, void *field)
 	uint64_t *ns = field;
 
 	if (parse_duration(text, ns) || *ns > FLIGHT_LONGEST_NS)
-		return option_refuse("--flight", text, "wants a time up to a day, such as 5, 500ms or 2m");
+		return option_refuse("--flight", text,
+				     "wants a time up to a day, such as 5, 500ms or 2m");
 	return 0;
 }
 
@@ -96,7 +98,8 @@ static int read_flight_size(char *text, void *field)
 	uint64_t *bytes = field;
 
 	if (parse_size(text, bytes) || *bytes < FLIGHT_BYTES_LEAST || *bytes > FLIGHT_SIZE_MOST)
-		return option_refuse("--flight-size", text, "wants a size from 8M to 1024G, such as 256M");
+		return option_refuse("--flight-size", text,
+				     "wants a size from 8M to 1024G, such as 256M");
 	return 0;
 }
 
@@ -115,7 +118,8 @@ static int read_trigger(char *text, void *list)
 	while (time && is_blank(*time))
 		time++;
 	if (!time || parse_duration(time, &trigger.longer_than_ns))
-		return option_refuse("--trigger", text, "wants NAME>TIME in quotes, such as 'render>16ms'");
+		return option_refuse("--trigger", text,
+				     "wants NAME>TIME in quotes, such as 'render>16ms'");
 	while (is_blank(*trigger.name))
 		trigger.name++;
 	while (mark > trigger.name && is_blank(mark[-1]))
@@ -166,7 +170,8 @@ static int check_flight(const struct capture_options *o)
 		return -EINVAL;
 	}
 	if (o->flight_ns && strcmp(o->output, "-") == 0) {
-		log_error("--flight writes several files: name the first with -o, not standard output");
+		log_error(
+			"--flight writes several files: name the first with -o, not standard output");
 		return -EINVAL;
 	}
 	return 0;
@@ -181,7 +186,8 @@ static int check_together(struct capture_options *o, int argc, char **argv)
 		return -EINVAL;
 	}
 	if (!o->pid && !o->command) {
-		log_error("record what? Give -p PID, or -- COMMAND; `scopetrace record --help` tells more");
+		log_error(
+			"record what? Give -p PID, or -- COMMAND; `scopetrace record --help` tells more");
 		return -EINVAL;
 	}
 	if (option_refuse_terminal(o->output))
@@ -203,7 +209,8 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	struct capture_options *o = &parsed->options;
 	int err;
 
-	*o = (struct capture_options){.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
+	*o = (struct capture_options){
+		.output = DEFAULT_OUTPUT, .ready_fd = -1, .argc = argc, .argv = argv};
 	err = options_read(&table, parsed, argc, argv);
 	if (err)
 		return err;
@@ -216,8 +223,11 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	return check_together(o, argc, argv);
 }
 
-/* What a launched command that could not be captured, or could not be run, makes of our exit code. */
-static int failure_code(const struct capture_options *options, const struct capture *capture, int err)
+/*
+ * What a launched command that could not be captured, or could not be run, makes of our exit code.
+ */
+static int failure_code(const struct capture_options *options, const struct capture *capture,
+			int err)
 {
 	if (!options->command)
 		return EXIT_FAILED;

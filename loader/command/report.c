@@ -69,7 +69,8 @@ static int parse_option(int option, char **argv, struct report_options *options)
 			options->sink.sort = optarg;
 			return 0;
 		}
-		log_error("--sort %s: there is no such key; it is one of %s", optarg, REPORT_SORT_KEYS);
+		log_error("--sort %s: there is no such key; it is one of %s", optarg,
+			  REPORT_SORT_KEYS);
 		return -EINVAL;
 	case 'u':
 		return parse_unit(optarg, &options->sink.unit);
@@ -80,11 +81,13 @@ static int parse_option(int option, char **argv, struct report_options *options)
 		options->help = true;
 		return 0;
 	case ':':
-		log_error("report: %s wants a value; see `scopetrace report --help`", argv[optind - 1]);
+		log_error("report: %s wants a value; see `scopetrace report --help`",
+			  argv[optind - 1]);
 		return -EINVAL;
 	default:
 		if (optopt > 0 && optopt < 256) /* one letter, perhaps among others */
-			log_error("report: there is no option -%c; see `scopetrace report --help`", optopt);
+			log_error("report: there is no option -%c; see `scopetrace report --help`",
+				  optopt);
 		else
 			log_error("report: there is no option %s; see `scopetrace report --help`",
 				  argv[optind - 1]);
@@ -105,7 +108,8 @@ static int parse(int argc, char **argv, struct report_options *options)
 	options->more = argc - optind > 1 ? (size_t)(argc - optind) : 0;
 	options->files = argv + optind;
 	options->file = optind < argc ? argv[optind] : DEFAULT_FILE;
-	options->sink.colour = isatty(STDOUT_FILENO) && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
+	options->sink.colour =
+		isatty(STDOUT_FILENO) && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
 	return 0;
 }
 
@@ -114,10 +118,11 @@ static void say_unbalanced(const struct timeline *timeline, const char *file)
 	char *reason = escape_text(timeline->accounting.imbalance);
 
 	if (timeline->truncated)
-		log_error("%s was cut short after byte %llu, so its numbers cannot add up; record again, and "
-			  "let "
-			  "`scopetrace record` end by itself",
-			  file, (unsigned long long)timeline->truncated_at);
+		log_error(
+			"%s was cut short after byte %llu, so its numbers cannot add up; record again, and "
+			"let "
+			"`scopetrace record` end by itself",
+			file, (unsigned long long)timeline->truncated_at);
 	else
 		log_error("%s: its numbers do not add up: %s", file, reason ? reason : "");
 	free(reason);
@@ -135,7 +140,8 @@ int command_report(int argc, char **argv)
 		fputs(help, stdout);
 		return EXIT_DONE;
 	}
-	timeline = options.more ? joined_open(options.files, options.more) : timeline_open(options.file);
+	timeline = options.more ? joined_open(options.files, options.more)
+				: timeline_open(options.file);
 	if (!timeline)
 		return EXIT_FAILED;
 	err = (options.json ? report_json : report_text)(timeline, stdout, &options.sink);

@@ -56,7 +56,10 @@ struct parsed {
 	struct changes changes;
 };
 
-/* ---- options ------------------------------------------------------------------------------------------ */
+/*
+ * ---- options
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int add_change(struct changes *changes, struct change change)
 {
@@ -115,7 +118,8 @@ static int read_minimum(char *text, void *changes)
 	const char *time = equals ? equals + 1 : text;
 
 	if (strcmp(time, "0") != 0 && parse_duration(time, &change.minimum_ns))
-		return option_refuse("--min", text, "wants a time such as 50us, 0, or FUNCTION=TIME");
+		return option_refuse("--min", text,
+				     "wants a time such as 50us, 0, or FUNCTION=TIME");
 	if (equals) {
 		*equals = '\0';
 		change.name = text;
@@ -135,7 +139,8 @@ static const struct option_row rows[] = {
 	OPTION_HELP,
 };
 
-static const struct option_table table = {"set", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+static const struct option_table table = {"set", rows, sizeof(rows) / sizeof(*rows),
+					  false, NULL, NULL};
 
 /* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct parsed *parsed, int argc, char **argv)
@@ -148,7 +153,10 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	return -EINVAL;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------------- */
+/*
+ * ---- functions
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* Matching as strcmp does, so that a name with brackets is found as it stands, or as a glob. */
 typedef int matcher(const char *wanted, const char *name);
@@ -211,12 +219,16 @@ static int change_functions(const struct pinned *pinned, const struct change *ch
 		err = change_matching(pinned, change, match_glob, &found);
 	if (err || found)
 		return err;
-	log_error("no function of the capture is named '%s'; `scopetrace status --pin %s` lists them",
-		  change->name, pinned->dir);
+	log_error(
+		"no function of the capture is named '%s'; `scopetrace status --pin %s` lists them",
+		change->name, pinned->dir);
 	return -ENOENT;
 }
 
-/* ---- all --------------------------------------------------------------------------------------------- */
+/*
+ * ---- all
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static int change_settings(const struct pinned *pinned, const struct change *change)
 {

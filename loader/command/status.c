@@ -33,7 +33,8 @@ static const struct option_row rows[] = {
 	OPTION_HELP,
 };
 
-static const struct option_table table = {"status", rows, sizeof(rows) / sizeof(*rows), false, NULL, NULL};
+static const struct option_table table = {"status", rows, sizeof(rows) / sizeof(*rows),
+					  false,    NULL, NULL};
 
 static int read_ring(struct pinned_status *status)
 {

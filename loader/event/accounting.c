@@ -55,7 +55,8 @@ void accounting_add_function(struct accounting_total *total, const struct functi
 	      t->completed + t->discarded + t->unwound + t->unfinished);
 	judge(total, name, "returns", t->returns, "completed + not_a_return + orphans",
 	      t->completed + t->not_a_return + t->orphans);
-	judge(total, name, t->unwound + t->instants ? "completed + unwound + instants" : "completed",
+	judge(total, name,
+	      t->unwound + t->instants ? "completed + unwound + instants" : "completed",
 	      t->completed + t->unwound + t->instants,
 	      t->expired ? "below_minimum + ring_lost + handoff_lost + expired + in_file"
 			 : "below_minimum + ring_lost + handoff_lost + in_file",
@@ -91,8 +92,9 @@ static void move_found(struct segment_accounting *counts, uint64_t found)
 	counts->written_off -= found - lapped;
 }
 
-void accounting_add_shared_segment(struct accounting_total *total, const struct segment_accounting *counts,
-				   uint64_t events, uint64_t lost)
+void accounting_add_shared_segment(struct accounting_total *total,
+				   const struct segment_accounting *counts, uint64_t events,
+				   uint64_t lost)
 {
 	struct segment_accounting sum = *counts;
 	uint64_t all = counts->lost + counts->written_off;
@@ -100,12 +102,13 @@ void accounting_add_shared_segment(struct accounting_total *total, const struct 
 	if (events > counts->events && events - counts->events <= all)
 		move_found(&sum, events - counts->events);
 	judge(total, "segment", "events", sum.events, "its manual events in the files", events);
-	judge(total, "segment", "lost + written_off", sum.lost + sum.written_off, "its losses in the files",
-	      lost);
+	judge(total, "segment", "lost + written_off", sum.lost + sum.written_off,
+	      "its losses in the files", lost);
 	accounting_add_segment(total, &sum);
 }
 
 void accounting_judge_events(struct accounting_total *total, uint64_t in_file)
 {
-	judge(total, "segments", "events", total->segment_events, "manual events in the file", in_file);
+	judge(total, "segments", "events", total->segment_events, "manual events in the file",
+	      in_file);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the sources deliver and the capture file keeps: plain fixed-width records, the same in memory and on
- * disk (little endian; a big-endian reader refuses the file). Purpose: the one vocabulary between source/,
- * timeline/ and sink/. Invariants: every time is CLOCK_MONOTONIC in ns, but for the raw `ticks` of manual
- * events, which anchors convert; pid and tid are those of the loader's pid namespace; names are ids of the
- * capture's string table (0: no name).
+ * What the sources deliver and the capture file keeps: plain fixed-width records, the same in
+ * memory and on disk (little endian; a big-endian reader refuses the file). Purpose: the one
+ * vocabulary between source/, timeline/ and sink/. Invariants: every time is CLOCK_MONOTONIC in ns,
+ * but for the raw `ticks` of manual events, which anchors convert; pid and tid are those of the
+ * loader's pid namespace; names are ids of the capture's string table (0: no name).
  *
  * Enums reach the disk: explicit values, append only.
  */
@@ -15,20 +15,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Flags of a hooked or manual scope; joined by `|` in the CSV export, under the names given here. */
+/*
+ * Flags of a hooked or manual scope; joined by `|` in the CSV export, under the names given here.
+ */
 enum scope_flag {
-	SCOPE_FLAG_UNFINISHED = 1 << 0, /* "unfinished": still open when the capture (or its thread) ended */
-	/* "unwound": left by an exception or a jump, not by a return; on disk its end is only an upper bound
+	SCOPE_FLAG_UNFINISHED =
+		1 << 0, /* "unfinished": still open when the capture (or its thread) ended */
+	/*
+	 * "unwound": left by an exception or a jump, not by a return; on disk its end is only an
+	 * upper bound
 	 */
 	SCOPE_FLAG_UNWOUND = 1 << 1,
 	SCOPE_FLAG_CUT = 1 << 2, /* "cut": never stopped; ends with the scope around it */
 	SCOPE_FLAG_LOST =
-		1 << 3, /* "lost": events of its thread (hooked: of any) were lost while it was open */
-	SCOPE_FLAG_MIGRATED = 1 << 4, /* "migrated": began on another thread, start_tid, than it ended on */
-	SCOPE_FLAG_INSTANT = 1 << 5,  /* "instant": only its entry was seen (--returns=none); end == start */
+		1
+		<< 3, /* "lost": events of its thread (hooked: of any) were lost while it was open */
+	SCOPE_FLAG_MIGRATED =
+		1 << 4, /* "migrated": began on another thread, start_tid, than it ended on */
+	SCOPE_FLAG_INSTANT =
+		1 << 5, /* "instant": only its entry was seen (--returns=none); end == start */
 };
 
-/* A hooked call, as the kernel completed it. Records of one thread need not come in the order of their ends.
+/*
+ * A hooked call, as the kernel completed it. Records of one thread need not come in the order of
+ * their ends.
  */
 struct hooked_scope {
 	uint64_t start_ns;
@@ -41,12 +51,17 @@ struct hooked_scope {
 	uint16_t flags;	   /* enum scope_flag */
 	/* since version 1.1 of the file */
 	uint32_t start_tid; /* MIGRATED: the thread on which it began; else 0 */
-	uint32_t position;  /* where its record ended in the kernel's ring, in units of 8 bytes, the low half
-			       (output->span() tells the rest); 0: it did not come from there */
+	/*
+	 * where its record ended in the kernel's ring, in units of 8 bytes, the low half
+	 * (output->span() tells the rest); 0: it did not come from there
+	 */
+	uint32_t position;
 };
 static_assert(sizeof(struct hooked_scope) == 48, "on disk");
 
-/* Kinds of manual events: the values of libscope's record kinds, which they must equal (libscope/segment.h).
+/*
+ * Kinds of manual events: the values of libscope's record kinds, which they must equal
+ * (libscope/segment.h).
  */
 enum manual_kind {
 	MANUAL_START = 1,
@@ -58,26 +73,36 @@ enum manual_kind {
 	MANUAL_COUNTER_DOUBLE = 7, /* value: the bits of a double */
 	MANUAL_ASYNC_START = 8,	   /* value: the id the program gave */
 	MANUAL_ASYNC_STOP = 9,
-	MANUAL_THREAD_START = 10, /* a thread's first record; a new lane where the tid was seen before */
+	/* a thread's first record; a new lane where the tid was seen before */
+	MANUAL_THREAD_START = 10,
 	MANUAL_THREAD_NAME = 11,
 	MANUAL_FRAME = 12,
-	MANUAL_ARGUMENT = 13, /* name: the key; value: int64_t; belongs to the innermost open scope */
-	MANUAL_FLOW = 14,     /* value: the id that ties scopes together */
+	/* name: the key; value: int64_t; belongs to the innermost open scope */
+	MANUAL_ARGUMENT = 13,
+	MANUAL_FLOW = 14, /* value: the id that ties scopes together */
 };
 
-/* One record of a segment, its name interned. A thread's events stand in the order in which it wrote them. */
+/*
+ * One record of a segment, its name interned. A thread's events stand in the order in which it
+ * wrote them.
+ */
 struct manual_event {
-	uint64_t ticks;	   /* of the segment's clock: convert by the anchors of that clock */
-	uint64_t scope_id; /* equal in START and STOP of one scope of one thread; in all others the claim of
-			      the record in its ring */
-	uint64_t value;	   /* as the kind says; STOP: the claim of its record */
+	uint64_t ticks; /* of the segment's clock: convert by the anchors of that clock */
+	/*
+	 * equal in START and STOP of one scope of one thread; in all others the claim of the record
+	 * in its ring
+	 */
+	uint64_t scope_id;
+	uint64_t value; /* as the kind says; STOP: the claim of its record */
 	uint32_t pid;
 	uint32_t tid;
 	uint32_t name;
 	uint8_t kind; /* enum manual_kind */
 	uint8_t ring;
-	uint16_t flags; /* COMPLETE: events of its thread between start and end, at most MANUAL_INSIDE_MAX;
-			   else 0 */
+	/*
+	 * COMPLETE: events of its thread between start and end, at most MANUAL_INSIDE_MAX; else 0
+	 */
+	uint16_t flags;
 };
 #define MANUAL_INSIDE_MAX 0x7fff /* so many, or more */
 static_assert(sizeof(struct manual_event) == 40, "on disk");
@@ -89,8 +114,11 @@ enum thread_change {
 };
 
 struct thread_info {
-	uint64_t start_ns; /* CLOCK_MONOTONIC at the thread's creation; tells a recycled tid from its
-			      predecessor; 0: unknown */
+	/*
+	 * CLOCK_MONOTONIC at the thread's creation; tells a recycled tid from its predecessor; 0:
+	 * unknown
+	 */
+	uint64_t start_ns;
 	uint64_t time_ns;
 	uint32_t pid;
 	uint32_t tid;
@@ -105,7 +133,9 @@ enum clock_id {
 	CLOCK_ID_CNTVCT = 3,	/* arm64 cntvct_el0 */
 };
 
-/* One pair of readings of a segment's clock and of CLOCK_MONOTONIC, the best of several brackets. */
+/*
+ * One pair of readings of a segment's clock and of CLOCK_MONOTONIC, the best of several brackets.
+ */
 struct clock_anchor {
 	uint64_t ticks;
 	uint64_t ns;
@@ -118,8 +148,11 @@ enum loss_place {
 	LOSS_KERNEL_RING = 1, /* index: the cpu */
 	LOSS_SEGMENT_LAP = 2, /* index: the ring; a writer lapped the reader */
 	LOSS_WRITTEN_OFF = 3, /* index: the ring; claimed, never published */
-	LOSS_HANDOFF = 4, /* the file was written too slowly; pid 0: hooked scopes; else manual events, index:
-			     the ring */
+	/*
+	 * the file was written too slowly; pid 0: hooked scopes; else manual events, index: the
+	 * ring
+	 */
+	LOSS_HANDOFF = 4,
 };
 
 /* Events that happened and are not in the file. */
@@ -131,7 +164,8 @@ struct loss_event {
 	uint16_t place; /* enum loss_place */
 	uint16_t index;
 	/* since version 1.1 of the file */
-	uint64_t claim; /* of a segment: that of the first, plus 1, if they follow each other; 0: unknown */
+	/* of a segment: that of the first, plus 1, if they follow each other; 0: unknown */
+	uint64_t claim;
 };
 static_assert(sizeof(struct loss_event) == 40, "on disk");
 
@@ -148,7 +182,9 @@ enum not_hooked {
 	NOT_HOOKED_RETURNS = 2, /* where it returns cannot be told */
 };
 
-/* A function to hook. Ids are given by the loader, from 0, and are the same in every record of the capture.
+/*
+ * A function to hook. Ids are given by the loader, from 0, and are the same in every record of the
+ * capture.
  */
 struct function_info {
 	uint64_t address; /* virtual address in its module's file */
@@ -167,21 +203,23 @@ struct process_info {
 	uint32_t command; /* command line, arguments joined by blanks */
 	uint32_t clock;	  /* enum clock_id of its manual events; 0: it has none */
 	/* since version 1.1 of the file */
-	uint64_t time_ns; /* this has been so from here on (an exec, a new name); 0: since its start */
+	/* this has been so from here on (an exec, a new name); 0: since its start */
+	uint64_t time_ns;
 	uint32_t parent;  /* pid; 0: unknown */
 	uint32_t segment; /* tells the segments of the process's manual events apart; 0: unknown */
 };
 static_assert(sizeof(struct process_info) == 40, "on disk");
 
 /*
- * The accounting identity (design: pairing.md), once per hooked function and, summed up, for the capture:
+ * The accounting identity (design: pairing.md), once per hooked function and, summed up, for the
+ * capture:
  *   entries   = not_a_call + too_deep + filtered + map_full + chain_full + opened + instants
  *   opened    = completed + discarded + unwound + unfinished
  *   returns   = completed + not_a_return + orphans
  *   completed + unwound + instants = below_minimum + ring_lost + handoff_lost + expired + (scopes in the
- * file, but for unfinished ones) An unwound scope is one whose record is sent when it is found gone; one that
- * is found gone without a record is discarded. The scopes of `unfinished` are in the file, too, as the loader
- * reads them from the kernel.
+ * file, but for unfinished ones) An unwound scope is one whose record is sent when it is found
+ * gone; one that is found gone without a record is discarded. The scopes of `unfinished` are in the
+ * file, too, as the loader reads them from the kernel.
  */
 struct function_accounting {
 	uint64_t entries;
@@ -220,7 +258,8 @@ static inline void scopes_in_file_add(struct scopes_in_file *in_file, uint16_t f
 	if (flags & SCOPE_FLAG_UNFINISHED)
 		return;
 	in_file->unwound += flags & SCOPE_FLAG_UNWOUND ? 1 : 0;
-	in_file->instants += (flags & (SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT)) == SCOPE_FLAG_INSTANT;
+	in_file->instants +=
+		(flags & (SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT)) == SCOPE_FLAG_INSTANT;
 	in_file->completed += !(flags & (SCOPE_FLAG_UNWOUND | SCOPE_FLAG_INSTANT));
 }
 
@@ -243,14 +282,16 @@ struct segment_accounting {
 	 * alone. */
 	uint32_t segment;
 	/* since version 1.1 of the file */
-	uint64_t handoff_lost; /* events that were read, but not written as the file took too long */
-	uint64_t expired;      /* that a flight recorder let go of, as they were too old */
+	/* events that were read, but not written as the file took too long */
+	uint64_t handoff_lost;
+	uint64_t expired; /* that a flight recorder let go of, as they were too old */
 };
 static_assert(sizeof(struct segment_accounting) == 80, "on disk");
 
 /*
- * Where sources put what they drained: implemented by the capture writer, by the relay before it, later also
- * by live output. Each call returns 0 or -errno of the write; the arrays are the caller's again on return.
+ * Where sources put what they drained: implemented by the capture writer, by the relay before it,
+ * later also by live output. Each call returns 0 or -errno of the write; the arrays are the
+ * caller's again on return.
  */
 struct event_output {
 	/* Interns a name; *id stays valid for the whole capture. Bytes are data: any bytes, not
@@ -264,7 +305,10 @@ struct event_output {
 	/* Optional, NULL where nobody asks: the hooked scopes that follow came from between these positions
 	 * of the kernel's ring (bytes), until the next call. */
 	void (*span)(struct event_output *output, uint64_t first, uint64_t last);
-	/* Declares a process, as capture_writer_process does. For those who follow it; no source calls it. */
+	/*
+	 * Declares a process, as capture_writer_process does. For those who follow it; no source
+	 * calls it.
+	 */
 	int (*process)(struct event_output *output, const struct process_info *process);
 };
 

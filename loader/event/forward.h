@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What stands between a source and a file. Purpose: an output that only looks at some of what comes overrides
- * that and passes on the rest; one that numbers names for itself puts them into the next one's numbers.
- * Owner: the thread that puts. Invariant: the next output outlives what forwards to it.
+ * What stands between a source and a file. Purpose: an output that only looks at some of what comes
+ * overrides that and passes on the rest; one that numbers names for itself puts them into the next
+ * one's numbers. Owner: the thread that puts. Invariant: the next output outlives what forwards to
+ * it.
  */
 #ifndef SCOPETRACE_EVENT_FORWARD_H
 #define SCOPETRACE_EVENT_FORWARD_H

@@ -13,8 +13,9 @@
 #define SECTOR 512 /* what a disk writes whole, at the least */
 
 /*
- * What deflated chunks may come to together: zlib can make a thousand bytes of one, and what readers keep of
- * them is several times larger yet. Records of times and names stay far below a hundred.
+ * What deflated chunks may come to together: zlib can make a thousand bytes of one, and what
+ * readers keep of them is several times larger yet. Records of times and names stay far below a
+ * hundred.
  */
 #define SWELL_FREE  (64u << 20)
 #define SWELL_TIMES 100
@@ -45,8 +46,9 @@ struct chunk_reader {
 };
 
 /*
- * The last chunk reaches beyond the end of the file. If an intact chunk begins inside it, the file was not
- * cut short: the length is wrong. (A limited number of tries, so that a hostile file costs little.)
+ * The last chunk reaches beyond the end of the file. If an intact chunk begins inside it, the file
+ * was not cut short: the length is wrong. (A limited number of tries, so that a hostile file costs
+ * little.)
  */
 static bool chunk_follows(const unsigned char *bytes, size_t length)
 {
@@ -71,9 +73,9 @@ static bool all_zero(const unsigned char *bytes, size_t length)
 }
 
 /*
- * The bytes from `offset` to the end of the file, if all of them are 0, at least `least` of them; else 0.
- * When the power fails a file may have its new length already and its last bytes not yet: they are read as
- * zeros.
+ * The bytes from `offset` to the end of the file, if all of them are 0, at least `least` of them;
+ * else 0. When the power fails a file may have its new length already and its last bytes not yet:
+ * they are read as zeros.
  */
 static uint64_t zeros_to_end(const struct chunk_file *file, uint64_t offset, uint64_t least)
 {
@@ -81,7 +83,8 @@ static uint64_t zeros_to_end(const struct chunk_file *file, uint64_t offset, uin
 	uint64_t zeros = 0;
 	ssize_t have = 0;
 
-	while (file->seekable && (have = chunk_file_read(file, offset + zeros, bytes, sizeof(bytes))) > 0) {
+	while (file->seekable &&
+	       (have = chunk_file_read(file, offset + zeros, bytes, sizeof(bytes))) > 0) {
 		if (!all_zero(bytes, (size_t)have))
 			return 0;
 		zeros += (uint64_t)have;
@@ -193,7 +196,8 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 	padded = chunk_padded(header->length);
 	if (make_room(&reader->stored, padded + 8))
 		return -ENOMEM;
-	have = chunk_file_read(file, reader->offset + sizeof(*header), reader->stored.bytes, padded);
+	have = chunk_file_read(file, reader->offset + sizeof(*header), reader->stored.bytes,
+			       padded);
 	if (have < 0)
 		return (int)have;
 	reader->rest += (uint64_t)have;
@@ -213,7 +217,8 @@ static bool swells(struct chunk_reader *reader, uint32_t deflated, uint32_t infl
 {
 	reader->deflated_bytes += deflated;
 	reader->inflated_bytes += inflated;
-	return !reader->trusts && reader->inflated_bytes > SWELL_FREE + SWELL_TIMES * reader->deflated_bytes;
+	return !reader->trusts &&
+	       reader->inflated_bytes > SWELL_FREE + SWELL_TIMES * reader->deflated_bytes;
 }
 
 /* Makes a deflated payload whole. */
@@ -233,15 +238,18 @@ static int inflate_chunk(struct chunk_reader *reader, struct chunk *chunk, uint1
 		return 0;
 	length = inflated_length(chunk->payload, chunk->length);
 	if (!length)
-		return chunk_damaged(reader->file, chunk->offset, "a deflated chunk of an impossible length");
-	if (swells(reader, chunk->length, length))
 		return chunk_damaged(reader->file, chunk->offset,
-				     "deflated chunks that inflate to more than a hundred times their size");
+				     "a deflated chunk of an impossible length");
+	if (swells(reader, chunk->length, length))
+		return chunk_damaged(
+			reader->file, chunk->offset,
+			"deflated chunks that inflate to more than a hundred times their size");
 	if (make_room(&reader->inflated, length))
 		return -ENOMEM;
 	err = inflate_payload(chunk->payload, chunk->length, reader->inflated.bytes);
 	if (err == -EBADMSG)
-		return chunk_damaged(reader->file, chunk->offset, "a chunk that cannot be inflated");
+		return chunk_damaged(reader->file, chunk->offset,
+				     "a chunk that cannot be inflated");
 	chunk->payload = reader->inflated.bytes;
 	chunk->length = length;
 	return err;
@@ -253,12 +261,14 @@ static int compare_footer(struct chunk_reader *reader, const struct chunk *chunk
 	const struct footer_payload *footer = (const struct footer_payload *)chunk->payload;
 
 	if (footer->start_ns > CAPTURE_TIME_MAX || footer->end_ns > CAPTURE_TIME_MAX)
-		return chunk_damaged(reader->file, chunk->offset, "a footer with an impossible time");
+		return chunk_damaged(reader->file, chunk->offset,
+				     "a footer with an impossible time");
 	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER && !reader->moved; type++) {
 		if (footer->records[type] != reader->records[type])
-			return chunk_damaged(reader->file, chunk->offset,
-					     "the footer counts other records than the file holds: a part "
-					     "of the file is missing");
+			return chunk_damaged(
+				reader->file, chunk->offset,
+				"the footer counts other records than the file holds: a part "
+				"of the file is missing");
 	}
 	reader->whole = true;
 	return 0;
@@ -290,7 +300,8 @@ static int take_records(struct chunk_reader *reader, struct chunk *chunk)
 
 	if (!chunk->length || chunk->length % stored ||
 	    (chunk->type == CHUNK_FOOTER && chunk->length != stored))
-		return chunk_damaged(file, chunk->offset, "a chunk that does not hold whole records");
+		return chunk_damaged(file, chunk->offset,
+				     "a chunk that does not hold whole records");
 	chunk->count = chunk->length / stored;
 	chunk->size = capture_record_sizes[chunk->type].here;
 	return fit_records(reader, chunk, stored);
@@ -321,7 +332,8 @@ static int take_index(struct chunk_reader *reader, struct chunk *chunk)
 	chunk->length -= (uint32_t)sizeof(*head);
 	err = take_records(reader, chunk);
 	if (!err && chunk->count != count)
-		err = chunk_damaged(reader->file, chunk->offset, "an index of another length than it says");
+		err = chunk_damaged(reader->file, chunk->offset,
+				    "an index of another length than it says");
 	return err;
 }
 
@@ -365,7 +377,8 @@ int chunk_reader_any(struct chunk_reader *reader, struct chunk *chunk)
 
 	while ((more = read_chunk(reader, &header)) > 0) {
 		*chunk = (struct chunk){.offset = reader->offset,
-					.next = reader->offset + sizeof(header) + chunk_padded(header.length),
+					.next = reader->offset + sizeof(header) +
+						chunk_padded(header.length),
 					.payload = reader->stored.bytes,
 					.length = header.length,
 					.type = header.type};

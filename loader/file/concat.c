@@ -30,7 +30,10 @@ struct joining {
 	char *missing;	   /* the first of what none of them has */
 };
 
-/* ---- records, with their names as ours ---------------------------------------------------------------- */
+/*
+ * ---- records, with their names as ours
+ * ----------------------------------------------------------------
+ */
 
 static int take_strings(struct joining *j, const struct chunk *chunk)
 {
@@ -128,7 +131,8 @@ static int take_record(struct joining *j, const struct chunk *chunk, const void 
 	case CHUNK_LOSS:
 		return j->output->loss(j->output, record);
 	case CHUNK_FUNCTION_ACCOUNTING:
-		return capture_writer_function_accounting(j->writer, account->function, &account->accounting);
+		return capture_writer_function_accounting(j->writer, account->function,
+							  &account->accounting);
 	case CHUNK_SEGMENT_ACCOUNTING:
 		return capture_writer_segment_accounting(j->writer, record);
 	case CHUNK_FOOTER:
@@ -165,7 +169,10 @@ static int take_chunk(struct joining *j, const struct chunk *chunk)
 	return err;
 }
 
-/* Each drainer begins where the last had given the ring back, which is never behind what is in its file. */
+/*
+ * Each drainer begins where the last had given the ring back, which is never behind what is in its
+ * file.
+ */
 static int compare_ends(struct joining *j, size_t index, const struct chunk_reader *reader)
 {
 	const struct ring_span span = chunk_reader_span(reader);
@@ -205,7 +212,8 @@ static int copy_file(struct joining *j, size_t index)
 	while (more > 0 && !err && (more = chunk_reader_next(reader, &chunk)) > 0) {
 		err = take_chunk(j, &chunk);
 		if (err == -EBADMSG)
-			chunk_damaged(j->files[index], chunk.offset, "a name that is not in the file");
+			chunk_damaged(j->files[index], chunk.offset,
+				      "a name that is not in the file");
 	}
 	if (!err && !more)
 		err = compare_ends(j, index, reader);
@@ -213,7 +221,10 @@ static int copy_file(struct joining *j, size_t index)
 	return err ? err : more;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------- */
+/*
+ * ---- the whole
+ * ----------------------------------------------------------------------------------------
+ */
 
 static int by_begin(const void *left, const void *right)
 {
@@ -269,15 +280,19 @@ static int write_whole(struct joining *j, const char *path)
 	return err ? err : finished;
 }
 
-/* The writer opens it by the name that the kernel has for it, so that nothing is left if we are killed. */
+/*
+ * The writer opens it by the name that the kernel has for it, so that nothing is left if we are
+ * killed.
+ */
 static int write_unnamed(struct joining *j)
 {
 	char path[32];
 	int fd = io_open_unnamed(), err;
 
 	if (fd < 0) {
-		log_error("cannot make a temporary file for the joined capture in %s: %s; set TMPDIR",
-			  io_temporary_directory(), strerror(-fd));
+		log_error(
+			"cannot make a temporary file for the joined capture in %s: %s; set TMPDIR",
+			io_temporary_directory(), strerror(-fd));
 		return fd;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -299,8 +314,9 @@ int capture_union(const char *const *paths, size_t count, char **missing)
 	if (!fd)
 		fd = write_unnamed(&j);
 	if (fd >= 0 && j.cut)
-		log_info("%zu of the %zu files were cut short; the next of each goes on where it ends", j.cut,
-			 count);
+		log_info(
+			"%zu of the %zu files were cut short; the next of each goes on where it ends",
+			j.cut, count);
 	*missing = fd >= 0 ? j.missing : NULL;
 	if (fd < 0)
 		free(j.missing);

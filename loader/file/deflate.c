@@ -23,7 +23,10 @@ struct deflater *deflater_create(int level, size_t longest)
 		free(deflater);
 		return NULL;
 	}
-	/* No more than the payload itself is wanted, so what zlib may need at worst does not matter. */
+	/*
+	 * No more than the payload itself is wanted, so what zlib may need at worst does not
+	 * matter.
+	 */
 	deflater->room = longest;
 	deflater->chunk = malloc(sizeof(struct chunk_header) + longest + 8);
 	if (!deflater->chunk) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The capture file (*.scope) on disk: man page scopetrace-file(5). Purpose: the one description that
- * capture_write.c and capture_chunk.c share. Invariants: fixed-width types, asserted sizes, explicit values
- * that only grow; a chunk lies at a multiple of 8 bytes; everything a record names (strings, functions,
- * processes) is declared in an earlier chunk.
+ * The capture file (*.scope) on disk: man page scopetrace-file(5). Purpose: the one description
+ * that capture_write.c and capture_chunk.c share. Invariants: fixed-width types, asserted sizes,
+ * explicit values that only grow; a chunk lies at a multiple of 8 bytes; everything a record names
+ * (strings, functions, processes) is declared in an earlier chunk.
  *
- * The file is a sequence of chunks: struct chunk_header, `length` bytes of payload, zeros up to a multiple
- * of 8. The first chunk is the header, the last one the footer; a file without a footer was cut short. The
- * layout of struct chunk_header and of the first 56 bytes of struct header_payload is the same in every
- * version of the format, so that any reader can tell which version it has met. A later minor version may
- * have more types of chunks, which a reader skips, and longer records, whose ends it skips: the header says
- * how long each kind of record is. The records of an earlier one are shorter: what they lack is zero.
+ * The file is a sequence of chunks: struct chunk_header, `length` bytes of payload, zeros up to a
+ * multiple of 8. The first chunk is the header, the last one the footer; a file without a footer
+ * was cut short. The layout of struct chunk_header and of the first 56 bytes of struct
+ * header_payload is the same in every version of the format, so that any reader can tell which
+ * version it has met. A later minor version may have more types of chunks, which a reader skips,
+ * and longer records, whose ends it skips: the header says how long each kind of record is. The
+ * records of an earlier one are shorter: what they lack is zero.
  */
 #ifndef SCOPETRACE_FILE_FORMAT_H
 #define SCOPETRACE_FILE_FORMAT_H
@@ -19,15 +20,16 @@
 
 #include "event/event.h"
 
-#define CAPTURE_MAJOR	     1
-#define CAPTURE_MINOR	     2
-#define CAPTURE_CHUNK_MAGIC  0x4b484353u /* the bytes "SCHK" in a little-endian file */
-#define CAPTURE_MAGIC	     "scopecap"	 /* the first bytes of the header's payload */
-#define CAPTURE_BYTE_ORDER   0x01020304u
-#define CAPTURE_END_MAGIC    0x444e4553u /* "SEND" */
-#define CAPTURE_CHUNK_MAX    (1u << 20)	 /* the longest payload a reader accepts */
-#define CAPTURE_STRING_MAX   (64u << 10) /* the longest string; a longer one is cut to this by the writer */
-#define CAPTURE_FUNCTION_MAX 65536u	 /* functions of one capture */
+#define CAPTURE_MAJOR	    1
+#define CAPTURE_MINOR	    2
+#define CAPTURE_CHUNK_MAGIC 0x4b484353u /* the bytes "SCHK" in a little-endian file */
+#define CAPTURE_MAGIC	    "scopecap"	/* the first bytes of the header's payload */
+#define CAPTURE_BYTE_ORDER  0x01020304u
+#define CAPTURE_END_MAGIC   0x444e4553u /* "SEND" */
+#define CAPTURE_CHUNK_MAX   (1u << 20)	/* the longest payload a reader accepts */
+#define CAPTURE_STRING_MAX \
+	(64u << 10) /* the longest string; a longer one is cut to this by the writer */
+#define CAPTURE_FUNCTION_MAX 65536u /* functions of one capture */
 
 enum chunk_type {
 	CHUNK_HEADER = 1,
@@ -42,26 +44,34 @@ enum chunk_type {
 	CHUNK_FUNCTION_ACCOUNTING = 10, /* struct function_account... */
 	CHUNK_SEGMENT_ACCOUNTING = 11,	/* struct segment_accounting... */
 	CHUNK_FOOTER = 12,		/* struct footer_payload */
-	CHUNK_SPAN = 13,		/* struct ring_span, of the hooked scopes in the next chunk of them */
-	CHUNK_INDEX = 14,		/* struct index_head, then struct index_entry... */
+	/* struct ring_span, of the hooked scopes in the next chunk of them */
+	CHUNK_SPAN = 13,
+	CHUNK_INDEX = 14, /* struct index_head, then struct index_entry... */
 	CHUNK_TYPES
 };
 
 enum chunk_flag {
-	CHUNK_DEFLATED = 1 << 0, /* the payload is a zlib stream, behind a uint32_t: its length inflated */
+	/* the payload is a zlib stream, behind a uint32_t: its length inflated */
+	CHUNK_DEFLATED = 1 << 0,
 };
 
-/* What a capture is of. Files with the same boot, kind, number and start hold parts of one capture. */
+/*
+ * What a capture is of. Files with the same boot, kind, number and start hold parts of one capture.
+ */
 enum capture_kind {
-	CAPTURE_OF_RING = 1,	/* number: id of the ring's map; start: when its programs were loaded */
+	/* number: id of the ring's map; start: when its programs were loaded */
+	CAPTURE_OF_RING = 1,
 	CAPTURE_OF_PROCESS = 2, /* no hooks: pid and start of the process */
 };
 
 struct chunk_header {
 	uint32_t magic;
-	uint16_t type;	/* enum chunk_type */
-	uint16_t flags; /* enum chunk_flag; a chunk with one that a reader does not know is skipped or refused
-			   as one of an unknown type */
+	uint16_t type; /* enum chunk_type */
+	/*
+	 * enum chunk_flag; a chunk with one that a reader does not know is skipped or refused as
+	 * one of an unknown type
+	 */
+	uint16_t flags;
 	uint32_t length;
 	uint32_t crc; /* chunk_crc() */
 };
@@ -83,7 +93,8 @@ struct header_payload {
 	uint32_t host_length;
 	uint32_t kernel_length;
 	uint32_t command_length;
-	uint32_t fixed_length; /* bytes before the texts, whatever this version thinks of them; 0: 56 */
+	/* bytes before the texts, whatever this version thinks of them; 0: 56 */
+	uint32_t fixed_length;
 	/* since version 1.1 */
 	uint8_t boot_id[16];   /* of /proc/sys/kernel/random/boot_id; zero: unknown */
 	uint32_t capture_kind; /* enum capture_kind: what the next two tell apart on this boot */
@@ -94,7 +105,10 @@ struct header_payload {
 static_assert(sizeof(struct header_payload) == 56 + 32 + 2 * CAPTURE_RECORD_SIZES, "on disk");
 static_assert(offsetof(struct header_payload, boot_id) == CAPTURE_HEADER_FIRST, "on disk");
 
-/* `count` strings, ids from first_id on, each a uint32_t length, the bytes, zeros up to a multiple of 4. */
+/*
+ * `count` strings, ids from first_id on, each a uint32_t length, the bytes, zeros up to a multiple
+ * of 4.
+ */
 struct string_batch {
 	uint32_t first_id; /* ids start at 1: 0 is the empty string */
 	uint32_t count;
@@ -109,9 +123,9 @@ struct function_account {
 static_assert(sizeof(struct function_account) == 8 + 20 * 8, "on disk");
 
 /*
- * From where in the kernel's ring the hooked scopes of the next chunk came: positions count bytes since the
- * ring was made. Each record of the ring ends at one, whose low half, in units of 8 bytes, is kept with its
- * scope: so that what two files both hold can be told.
+ * From where in the kernel's ring the hooked scopes of the next chunk came: positions count bytes
+ * since the ring was made. Each record of the ring ends at one, whose low half, in units of 8
+ * bytes, is kept with its scope: so that what two files both hold can be told.
  */
 struct ring_span {
 	uint64_t first; /* no record ends before or at it */
@@ -119,7 +133,10 @@ struct ring_span {
 };
 static_assert(sizeof(struct ring_span) == 16, "on disk");
 
-/* The chunks since the index chunk before this one, in their order; none for header, index and footer. */
+/*
+ * The chunks since the index chunk before this one, in their order; none for header, index and
+ * footer.
+ */
 struct index_head {
 	uint64_t previous; /* offset of that index chunk; 0: there is none */
 	uint64_t count;
@@ -128,22 +145,22 @@ static_assert(sizeof(struct index_head) == 16, "on disk");
 
 struct index_entry {
 	uint64_t offset; /* of the chunk */
-	uint64_t
-		first; /* hooked: ns, from the earliest start to the latest end; manual: the same in ticks; */
-	uint64_t last; /* threads, anchors, losses: ns; else 0 */
+	/* hooked: ns, from the earliest start to the latest end; manual: the same in ticks; */
+	uint64_t first;
+	uint64_t last;	/* threads, anchors, losses: ns; else 0 */
 	uint32_t count; /* of its records */
 	uint16_t type;	/* enum chunk_type */
 	uint16_t reserved;
-	uint32_t pid; /* hooked, manual, thread: whose records they are, if they are all of one thread; else 0
-		       */
+	/* hooked, manual, thread: whose records they are, if they are all of one thread; else 0 */
+	uint32_t pid;
 	uint32_t tid;
 };
 static_assert(sizeof(struct index_entry) == 40, "on disk");
 
 /*
- * Totals are of this file: a reader that counts others knows that a chunk is missing. The last 8 bytes of a
- * file are always `chunk_length` and `end_magic`, so that the footer can be found from the end; members to
- * come stand before them.
+ * Totals are of this file: a reader that counts others knows that a chunk is missing. The last 8
+ * bytes of a file are always `chunk_length` and `end_magic`, so that the footer can be found from
+ * the end; members to come stand before them.
  */
 struct footer_payload {
 	uint64_t start_ns;
@@ -156,9 +173,12 @@ struct footer_payload {
 	uint32_t end_magic;    /* CAPTURE_END_MAGIC */
 };
 static_assert(sizeof(struct footer_payload) == 17 * 8, "on disk");
-static_assert(offsetof(struct footer_payload, end_magic) + 4 == sizeof(struct footer_payload), "on disk");
+static_assert(offsetof(struct footer_payload, end_magic) + 4 == sizeof(struct footer_payload),
+	      "on disk");
 
-/* The sizes of the records of each type: of this build, and of version 1.0, which has the shortest. */
+/*
+ * The sizes of the records of each type: of this build, and of version 1.0, which has the shortest.
+ */
 struct record_size {
 	uint16_t here;
 	uint16_t first;
@@ -172,7 +192,9 @@ static inline uint32_t chunk_padded(uint32_t length)
 	return (length + 7u) & ~7u;
 }
 
-/* CRC-32 over type, flags, length, payload and padding: the only bytes outside it are the magic and itself.
+/*
+ * CRC-32 over type, flags, length, payload and padding: the only bytes outside it are the magic and
+ * itself.
  */
 static inline uint32_t chunk_crc(const struct chunk_header *header, const void *payload)
 {

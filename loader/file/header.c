@@ -63,7 +63,8 @@ static void take_boot_id(uint8_t id[16])
 	if (io_read_file("/proc/sys/kernel/random/boot_id", &text, &length))
 		return;
 	for (size_t i = 0; i < length && have < 32; i++) {
-		const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i]) : NULL;
+		const char *digits = "0123456789abcdef",
+			   *digit = text[i] ? strchr(digits, text[i]) : NULL;
 
 		if (!digit)
 			continue;
@@ -95,8 +96,8 @@ static void copy_moment(struct header_payload *header, const struct header_paylo
 	memcpy(header->boot_id, other->boot_id, sizeof(header->boot_id));
 }
 
-void capture_header_make(struct capture_header *header, const struct capture_writer_options *options,
-			 int argc, char *const *argv)
+void capture_header_make(struct capture_header *header,
+			 const struct capture_writer_options *options, int argc, char *const *argv)
 {
 	struct header_payload *payload = &header->payload;
 
@@ -110,5 +111,6 @@ void capture_header_make(struct capture_header *header, const struct capture_wri
 	header->kernel = options->like ? options->like->kernel : header->machine.release;
 	payload->host_length = (uint32_t)strlen(header->host);
 	payload->kernel_length = (uint32_t)strlen(header->kernel);
-	payload->command_length = (uint32_t)join(header->command, sizeof(header->command), argc, argv);
+	payload->command_length =
+		(uint32_t)join(header->command, sizeof(header->command), argc, argv);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The header of a capture that begins. Purpose: when and where it is made, and by what command, in the form
- * of the file. Owner: the writer, while it opens the file. Invariant: it fits into a chunk, however long the
- * command is.
+ * The header of a capture that begins. Purpose: when and where it is made, and by what command, in
+ * the form of the file. Owner: the writer, while it opens the file. Invariant: it fits into a
+ * chunk, however long the command is.
  */
 #ifndef SCOPETRACE_FILE_HEADER_H
 #define SCOPETRACE_FILE_HEADER_H
@@ -23,7 +23,7 @@ struct capture_header {
 };
 
 /* Takes the clocks now. `header` stays where it is; options->like outlives it. */
-void capture_header_make(struct capture_header *header, const struct capture_writer_options *options,
-			 int argc, char *const *argv);
+void capture_header_make(struct capture_header *header,
+			 const struct capture_writer_options *options, int argc, char *const *argv);
 
 #endif

@@ -31,7 +31,8 @@ static void note_thread(struct index_entry *entry, uint32_t i, uint32_t pid, uin
 
 static void add_hooked(struct index_entry *entry, uint32_t i, const struct hooked_scope *scope)
 {
-	widen(entry, scope->start_ns, scope->end_ns > scope->start_ns ? scope->end_ns : scope->start_ns);
+	widen(entry, scope->start_ns,
+	      scope->end_ns > scope->start_ns ? scope->end_ns : scope->start_ns);
 	note_thread(entry, i, scope->pid, scope->tid);
 }
 
@@ -49,9 +50,11 @@ static void add_thread(struct index_entry *entry, uint32_t i, const struct threa
 	note_thread(entry, i, info->pid, info->tid);
 }
 
-struct index_entry index_entry_make(uint64_t offset, uint16_t type, const void *records, uint32_t count)
+struct index_entry index_entry_make(uint64_t offset, uint16_t type, const void *records,
+				    uint32_t count)
 {
-	struct index_entry entry = {.offset = offset, .type = type, .count = count, .first = UINT64_MAX};
+	struct index_entry entry = {
+		.offset = offset, .type = type, .count = count, .first = UINT64_MAX};
 
 	switch (type) {
 	case CHUNK_HOOKED:
@@ -101,7 +104,10 @@ static int add_entry(struct entries *entries, const struct index_entry *entry)
 	return 0;
 }
 
-/* Is there a footer at the end? Looked at before it is read as a chunk, since a file may end in anything. */
+/*
+ * Is there a footer at the end? Looked at before it is read as a chunk, since a file may end in
+ * anything.
+ */
 static bool find_footer(const struct chunk_file *file, uint64_t *offset)
 {
 	off_t size = lseek(file->fd, 0, SEEK_END);
@@ -119,9 +125,9 @@ static bool find_footer(const struct chunk_file *file, uint64_t *offset)
 }
 
 /*
- * The entries of an index chunk, from the last to the first. Each must lie before the one that was read
- * before it, at *below: so there are no more of them than the file has room for chunks, however well they
- * deflate.
+ * The entries of an index chunk, from the last to the first. Each must lie before the one that was
+ * read before it, at *below: so there are no more of them than the file has room for chunks,
+ * however well they deflate.
  */
 static int take_entries(struct entries *entries, const struct chunk *chunk, uint64_t *below)
 {
@@ -129,7 +135,8 @@ static int take_entries(struct entries *entries, const struct chunk *chunk, uint
 	int err = 0;
 
 	for (uint32_t i = chunk->count; i-- > 0 && !err;) {
-		if (items[i].offset >= *below || *below - items[i].offset < sizeof(struct chunk_header))
+		if (items[i].offset >= *below ||
+		    *below - items[i].offset < sizeof(struct chunk_header))
 			return -EBADMSG;
 		*below = items[i].offset;
 		err = add_entry(entries, &items[i]);
@@ -168,7 +175,10 @@ static void reverse(struct entries *entries)
 	}
 }
 
-/* An index that leaves nothing out: in order, and as many records of each type as the footer counts. */
+/*
+ * An index that leaves nothing out: in order, and as many records of each type as the footer
+ * counts.
+ */
 static bool covers(const struct entries *entries, const struct footer_payload *footer, uint64_t end)
 {
 	uint64_t records[CHUNK_FOOTER] = {[CHUNK_HEADER] = footer->records[CHUNK_HEADER]};
@@ -186,7 +196,8 @@ static bool covers(const struct entries *entries, const struct footer_payload *f
 }
 
 /* 1: the file's own index was read; 0: it has none that holds; or -ENOMEM. */
-static int read_own(struct chunk_reader *reader, const struct chunk_file *file, struct entries *entries)
+static int read_own(struct chunk_reader *reader, const struct chunk_file *file,
+		    struct entries *entries)
 {
 	struct footer_payload footer;
 	struct chunk chunk;
@@ -213,8 +224,8 @@ static int scan(struct chunk_reader *reader, const struct chunk_file *file, stru
 
 	chunk_reader_seek(reader, file->first_offset);
 	while ((more = chunk_reader_any(reader, &chunk)) > 0) {
-		struct index_entry entry =
-			index_entry_make(chunk.offset, (uint16_t)chunk.type, chunk.payload, chunk.count);
+		struct index_entry entry = index_entry_make(chunk.offset, (uint16_t)chunk.type,
+							    chunk.payload, chunk.count);
 
 		if (add_entry(entries, &entry))
 			return -ENOMEM;

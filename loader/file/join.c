@@ -13,7 +13,10 @@
 
 #define CANDIDATES_MAX (4u << 20) /* records that may be in an earlier file: 160 MiB of memory */
 
-/* What is numbered on its own: the kernel's ring, a ring of a segment, the losses, the capture's end. */
+/*
+ * What is numbered on its own: the kernel's ring, a ring of a segment, the losses, the capture's
+ * end.
+ */
 struct place {
 	uint64_t last;		  /* the greatest number in the files before the present one */
 	uint64_t last_here;	  /* and with it */
@@ -36,8 +39,9 @@ struct capture_join {
 	size_t file_count;
 	struct place *places;
 	size_t place_count, place_capacity;
-	struct hash_map place_index;  /* segment << 8 | ring -> place */
-	struct hash_map segments;     /* pid -> segment, as the file at hand has declared it so far */
+	struct hash_map place_index; /* segment << 8 | ring -> place */
+	/* pid -> segment, as the file at hand has declared it so far */
+	struct hash_map segments;
 	uint64_t *accounts;	      /* of functions, by file */
 	struct candidate *candidates; /* while collecting; afterwards by place, number, file */
 	size_t candidate_count, candidate_capacity;
@@ -71,8 +75,8 @@ static int place_of_ring(struct capture_join *join, uint32_t segment, uint8_t ri
 }
 
 /*
- * The low half that is kept with a scope, made whole by the span that it lies in. 0: it has none. That is
- * also what is kept of one position in 2^32, which only its span tells from none.
+ * The low half that is kept with a scope, made whole by the span that it lies in. 0: it has none.
+ * That is also what is kept of one position in 2^32, which only its span tells from none.
  */
 static uint64_t ring_position(const struct ring_span *span, const struct hooked_scope *scope)
 {
@@ -102,8 +106,8 @@ static int origin_of_manual(struct capture_join *join, const struct manual_event
 }
 
 /*
- * What was still running and the accounts are written once, when the capture of a ring is over. A drainer
- * that is killed at that leaves them to the next, which tells them all again.
+ * What was still running and the accounts are written once, when the capture of a ring is over. A
+ * drainer that is killed at that leaves them to the next, which tells them all again.
  */
 static void set_origin_of_end(const struct capture_join *join, struct origin *origin)
 {
@@ -111,14 +115,19 @@ static void set_origin_of_end(const struct capture_join *join, struct origin *or
 		*origin = (struct origin){.place = PLACE_END, .known = true};
 }
 
-/* By the claims if they are known, as another reader tells the same with other times, and with more. */
-static int origin_of_loss(struct capture_join *join, const struct loss_event *loss, struct origin *origin)
+/*
+ * By the claims if they are known, as another reader tells the same with other times, and with
+ * more.
+ */
+static int origin_of_loss(struct capture_join *join, const struct loss_event *loss,
+			  struct origin *origin)
 {
 	uint32_t segment;
 
 	origin->known = true;
 	if (loss->claim && loss->count && loss->count < UINT64_MAX - loss->claim &&
-	    loss->index <= UINT8_MAX && hash_map_get(&join->segments, loss->pid, &segment) && segment) {
+	    loss->index <= UINT8_MAX && hash_map_get(&join->segments, loss->pid, &segment) &&
+	    segment) {
 		origin->number = loss->claim - 1;
 		origin->end = origin->number + loss->count;
 		return place_of_ring(join, segment, (uint8_t)loss->index, &origin->place);
@@ -186,8 +195,9 @@ static int visit_chunk(struct capture_join *join, uint32_t file, const struct ch
 {
 	if (chunk->type == CHUNK_PROCESS)
 		return note_segments(join, chunk);
-	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL && chunk->type != CHUNK_LOSS &&
-	    chunk->type != CHUNK_FUNCTION_ACCOUNTING && chunk->type != CHUNK_SEGMENT_ACCOUNTING)
+	if (chunk->type != CHUNK_HOOKED && chunk->type != CHUNK_MANUAL &&
+	    chunk->type != CHUNK_LOSS && chunk->type != CHUNK_FUNCTION_ACCOUNTING &&
+	    chunk->type != CHUNK_SEGMENT_ACCOUNTING)
 		return 0;
 	for (uint32_t i = 0; i < chunk->count; i++) {
 		struct origin origin;
@@ -214,10 +224,12 @@ static int visit_file(struct capture_join *join, uint32_t file, record_visitor v
 	return err ? err : more;
 }
 
-/* ---- first: which records may be in an earlier file, as their numbers do not lie behind it ---- */
+/*
+ * ---- first: which records may be in an earlier file, as their numbers do not lie behind it ----
+ */
 
-static int collect(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
-		   const struct origin *origin)
+static int collect(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+		   uint32_t record, const struct origin *origin)
 {
 	struct place *place = &join->places[origin->place];
 	uint64_t number = origin->number;
@@ -236,9 +248,10 @@ static int collect(struct capture_join *join, uint32_t file, const struct chunk 
 	    (!file || (origin->place != PLACE_LOSS && number > place->last)))
 		return 0;
 	if (join->candidate_count == CANDIDATES_MAX) {
-		log_error("the captures %s and those before it have more than %u records in common: is one a "
-			  "copy of another?",
-			  join->files[file]->path, CANDIDATES_MAX);
+		log_error(
+			"the captures %s and those before it have more than %u records in common: is one a "
+			"copy of another?",
+			join->files[file]->path, CANDIDATES_MAX);
 		return -EFBIG;
 	}
 	if (vec_grow(&join->candidates, &join->candidate_capacity, join->candidate_count))
@@ -282,9 +295,11 @@ static int by_origin(const void *a, const void *b)
 }
 
 /* The first candidate of this origin in a file behind `file`. */
-static size_t first_behind(const struct capture_join *join, const struct origin *origin, uint32_t file)
+static size_t first_behind(const struct capture_join *join, const struct origin *origin,
+			   uint32_t file)
 {
-	struct candidate wanted = {.place = origin->place, .number = origin->number, .file = file + 1};
+	struct candidate wanted = {
+		.place = origin->place, .number = origin->number, .file = file + 1};
 	size_t low = 0, high = join->candidate_count;
 
 	while (low < high) {
@@ -299,8 +314,8 @@ static size_t first_behind(const struct capture_join *join, const struct origin 
 }
 
 /* A record of an earlier file: the candidates of the same origin are repeats of it. */
-static int match(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
-		 const struct origin *origin)
+static int match(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+		 uint32_t record, const struct origin *origin)
 {
 	const struct place *place = &join->places[origin->place];
 
@@ -332,24 +347,27 @@ static void match_end(struct capture_join *join)
 	for (size_t i = 0; i + 1 < join->candidate_count; i++) {
 		const struct candidate *next = &join->candidates[i + 1];
 
-		if (next->place == PLACE_SEGMENT_END && join->candidates[i].place == PLACE_SEGMENT_END &&
+		if (next->place == PLACE_SEGMENT_END &&
+		    join->candidates[i].place == PLACE_SEGMENT_END &&
 		    join->candidates[i].number == next->number)
 			join->candidates[i].repeated = true;
 	}
 }
 
 /* What a file has of that which another one lost. */
-static int find_written(struct capture_join *join, uint32_t file, const struct chunk *chunk, uint32_t record,
-			const struct origin *origin)
+static int find_written(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+			uint32_t record, const struct origin *origin)
 {
 	int err = 0;
 
 	(void)file, (void)record;
 	if (chunk->type == CHUNK_MANUAL)
-		err = lost_ranges_written(&join->lost, origin->place, origin->number, CANDIDATES_MAX);
+		err = lost_ranges_written(&join->lost, origin->place, origin->number,
+					  CANDIDATES_MAX);
 	if (err == -EFBIG)
-		log_error("the captures have more than %u manual events that others of them have lost",
-			  CANDIDATES_MAX);
+		log_error(
+			"the captures have more than %u manual events that others of them have lost",
+			CANDIDATES_MAX);
 	return err;
 }
 
@@ -441,7 +459,10 @@ static int refuse(const struct chunk_file *a, const struct chunk_file *b, const 
 	return -EINVAL;
 }
 
-/* They begin alike to the nanosecond: one file, or copies, one of which may have been made while it grew. */
+/*
+ * They begin alike to the nanosecond: one file, or copies, one of which may have been made while it
+ * grew.
+ */
 static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
 {
 	struct stat first, second;
@@ -449,9 +470,11 @@ static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
 	if (fstat(a->fd, &first) || fstat(b->fd, &second) || first.st_size == second.st_size)
 		return refuse(a, b, "they are one and the same; name it once");
 	if (first.st_size < second.st_size)
-		return refuse(a, b,
-			      "the first is an earlier part of the same file as the second; leave it out");
-	return refuse(a, b, "the second is an earlier part of the same file as the first; leave it out");
+		return refuse(
+			a, b,
+			"the first is an earlier part of the same file as the second; leave it out");
+	return refuse(a, b,
+		      "the second is an earlier part of the same file as the first; leave it out");
 }
 
 /* Are they parts of one capture, each given once? */
@@ -465,7 +488,8 @@ static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
 		return refuse(a, b, "they are not parts of one capture; read them one by one");
 	if (x->monotonic_ns == y->monotonic_ns && x->realtime_ns == y->realtime_ns)
 		return refuse_copy(a, b);
-	return a->seekable && b->seekable ? 0 : refuse(a, b, "a pipe cannot be read twice; give files");
+	return a->seekable && b->seekable ? 0
+					  : refuse(a, b, "a pipe cannot be read twice; give files");
 }
 
 static int check_files(const struct capture_join *join)

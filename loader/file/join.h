@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Several files of one capture, as its drainers left them. Purpose: a drainer that was killed has written
- * records that the next one reads again; each is told once. Owner: who reads the files. Invariant: two
- * records are one only if they came from the same place: the same end in the same kernel's ring, the same
- * claim in the same ring of the same segment. Of losses of known claims those stay that no file has an event
- * of, each once; others are one if they are the same in all they say. What a capture of a ring ends with
- * (scopes of no place in the ring, accounts of functions) is that of one file, the account of a segment that
- * of the last file with one. Other records (strings, functions, processes, threads, anchors) say again what
- * is so, and are left to their reader.
+ * Several files of one capture, as its drainers left them. Purpose: a drainer that was killed has
+ * written records that the next one reads again; each is told once. Owner: who reads the files.
+ * Invariant: two records are one only if they came from the same place: the same end in the same
+ * kernel's ring, the same claim in the same ring of the same segment. Of losses of known claims
+ * those stay that no file has an event of, each once; others are one if they are the same in all
+ * they say. What a capture of a ring ends with (scopes of no place in the ring, accounts of
+ * functions) is that of one file, the account of a segment that of the last file with one. Other
+ * records (strings, functions, processes, threads, anchors) say again what is so, and are left to
+ * their reader.
  *
  * Memory grows with what the files may have in common, not with the files.
  */
@@ -19,14 +20,17 @@
 struct capture_join;
 
 /*
- * Reads all of the files, which must be seekable, to find what they repeat. NULL with errno, said: EINVAL
- * (not parts of one capture, or one of them twice), EFBIG (they have too much in common), or as
- * chunk_reader_next() has it.
+ * Reads all of the files, which must be seekable, to find what they repeat. NULL with errno, said:
+ * EINVAL (not parts of one capture, or one of them twice), EFBIG (they have too much in common), or
+ * as chunk_reader_next() has it.
  */
 struct capture_join *capture_join_create(struct chunk_file *const *files, size_t count);
 void capture_join_destroy(struct capture_join *join); /* takes NULL */
 
-/* From here on the reader, which reads file `index` of those, passes over what an earlier file holds. */
+/*
+ * From here on the reader, which reads file `index` of those, passes over what an earlier file
+ * holds.
+ */
 void capture_join_apply(const struct capture_join *join, size_t index, struct chunk_reader *reader);
 
 /* How many records are passed over, in all files. */

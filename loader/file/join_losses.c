@@ -7,7 +7,9 @@
 
 #include "base/vec.h"
 
-/* Losses that hold one claim: each file has one of it at most, so that more are forged, and dear. */
+/*
+ * Losses that hold one claim: each file has one of it at most, so that more are forged, and dear.
+ */
 #define OPEN_MOST 4096
 
 int lost_ranges_add(struct lost_ranges *ranges, const struct lost_range *range)
@@ -18,7 +20,8 @@ int lost_ranges_add(struct lost_ranges *ranges, const struct lost_range *range)
 	return 0;
 }
 
-static int compare_places(uint32_t place, uint64_t claim, uint32_t other_place, uint64_t other_claim)
+static int compare_places(uint32_t place, uint64_t claim, uint32_t other_place,
+			  uint64_t other_claim)
 {
 	if (place != other_place)
 		return place < other_place ? -1 : 1;
@@ -158,7 +161,8 @@ static uint64_t border(const struct sweep *sweep)
 	for (size_t i = 0; i < sweep->open_count; i++)
 		if (sweep->open[i]->end < nearest)
 			nearest = sweep->open[i]->end;
-	if (sweep->next < ranges->count && ranges->items[sweep->next].place == sweep->open[0]->place &&
+	if (sweep->next < ranges->count &&
+	    ranges->items[sweep->next].place == sweep->open[0]->place &&
 	    ranges->items[sweep->next].first < nearest)
 		nearest = ranges->items[sweep->next].first;
 	return nearest;

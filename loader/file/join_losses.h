@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Losses of several files of one capture, of claims that are known. Purpose: each claim is told once. A
- * reader that was killed had told, or written, more than it had given back, so the next one loses it again,
- * with what was overwritten meanwhile. Owner: the join. Invariant: what an event is written of is not lost,
- * in whichever file it stands; of several losses of the same claim the last file's stays, as the readers
- * after it go on from there.
+ * Losses of several files of one capture, of claims that are known. Purpose: each claim is told
+ * once. A reader that was killed had told, or written, more than it had given back, so the next one
+ * loses it again, with what was overwritten meanwhile. Owner: the join. Invariant: what an event is
+ * written of is not lost, in whichever file it stands; of several losses of the same claim the last
+ * file's stays, as the readers after it go on from there.
  */
 #ifndef SCOPETRACE_FILE_JOIN_LOSSES_H
 #define SCOPETRACE_FILE_JOIN_LOSSES_H
@@ -43,7 +43,9 @@ int lost_ranges_add(struct lost_ranges *ranges, const struct lost_range *range);
 /* When all are added, and before the next two. 0 or -ENOMEM. */
 int lost_ranges_sort(struct lost_ranges *ranges);
 
-/* An event of this claim is in a file. 0, -ENOMEM, or -EFBIG: more than `most` lie within losses. */
+/*
+ * An event of this claim is in a file. 0, -ENOMEM, or -EFBIG: more than `most` lie within losses.
+ */
 int lost_ranges_written(struct lost_ranges *ranges, uint32_t place, uint64_t claim, size_t most);
 
 /* Works out what is left of each. 0, -ENOMEM, or -EFBIG: thousands are of one claim. */

@@ -31,7 +31,8 @@ static int check_unused(const char *path)
 		return 0;
 	if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK) {
 		err = -EBUSY;
-		log_error("another capture is being written to %s: choose another file with -o", path);
+		log_error("another capture is being written to %s: choose another file with -o",
+			  path);
 	}
 	close(fd);
 	return err;
@@ -41,9 +42,10 @@ static int refuse_rename(const char *path, const char *old)
 {
 	int err = -errno;
 
-	log_error("cannot rename the older capture %s to %s: %s; move it away, or choose another file with "
-		  "-o",
-		  path, old, strerror(errno));
+	log_error(
+		"cannot rename the older capture %s to %s: %s; move it away, or choose another file with "
+		"-o",
+		path, old, strerror(errno));
 	return err;
 }
 
@@ -95,8 +97,8 @@ static int rename_old(const char *path)
 }
 
 /*
- * An older capture is kept; devices, pipes and links are written as they are. Of several drainers each has
- * something to keep, but not one that was killed before it had written anything.
+ * An older capture is kept; devices, pipes and links are written as they are. Of several drainers
+ * each has something to keep, but not one that was killed before it had written anything.
  */
 static int keep_older(const char *path, bool numbered, bool *exists)
 {
@@ -188,10 +190,12 @@ int capture_output_open(struct capture_output *output, const char *path, bool nu
 		if (!err)
 			return fd;
 		if (err == -EINTR)
-			log_error("nobody has read %s, and it is to end: nothing is recorded", path);
+			log_error("nobody has read %s, and it is to end: nothing is recorded",
+				  path);
 		else
-			log_error("cannot create the capture %s: %s; choose a writable place with -o", path,
-				  strerror(-err));
+			log_error(
+				"cannot create the capture %s: %s; choose a writable place with -o",
+				path, strerror(-err));
 		return err;
 	}
 	base = lseek(fd, 0, SEEK_CUR);
@@ -204,7 +208,10 @@ int capture_output_open(struct capture_output *output, const char *path, bool nu
 	return 0;
 }
 
-/* What was written of a chunk that found no room is taken back; if that fails too, readers pass over it. */
+/*
+ * What was written of a chunk that found no room is taken back; if that fails too, readers pass
+ * over it.
+ */
 static void cut_back(const struct capture_output *output)
 {
 	off_t whole = (off_t)(output->base + output->bytes);
@@ -229,8 +236,9 @@ static int wait_for_reader(const struct capture_output *output)
 }
 
 /*
- * Without waiting: how many bytes were taken, or -errno. A pipe that has room at all takes PIPE_BUF at once.
- * Its description may be shared with others, so that it is not ours to make it non-blocking.
+ * Without waiting: how many bytes were taken, or -errno. A pipe that has room at all takes PIPE_BUF
+ * at once. Its description may be shared with others, so that it is not ours to make it
+ * non-blocking.
  */
 static ssize_t write_some(const struct capture_output *output, const char *bytes, size_t length)
 {
@@ -276,7 +284,8 @@ static bool waits_for_reader(const struct capture_output *output)
 	return output->is_pipe || output->is_socket;
 }
 
-void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context), void *context)
+void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context),
+				void *context)
 {
 	output->stalled = stalled;
 	output->context = context;
@@ -284,8 +293,9 @@ void capture_output_set_stalled(struct capture_output *output, void (*stalled)(v
 		return;
 	output->watch = write_watch_create(stalled, context);
 	if (!output->watch)
-		log_warning("%s: if a write has to wait, nobody will see the end of the capture meanwhile",
-			    strerror(errno));
+		log_warning(
+			"%s: if a write has to wait, nobody will see the end of the capture meanwhile",
+			strerror(errno));
 }
 
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The file that a capture is written to. Purpose: it is never in anybody's way, and never ends in half of
- * something where that can be helped. Owner: one capture writer. Invariant: `bytes` of it are whole, and
- * after a failed write a regular file is as long as that again.
+ * The file that a capture is written to. Purpose: it is never in anybody's way, and never ends in
+ * half of something where that can be helped. Owner: one capture writer. Invariant: `bytes` of it
+ * are whole, and after a failed write a regular file is as long as that again.
  */
 #ifndef SCOPETRACE_FILE_OUTPUT_H
 #define SCOPETRACE_FILE_OUTPUT_H
@@ -26,17 +26,18 @@ struct capture_output {
 };
 
 /*
- * Creates the file. An existing regular file is first renamed to path + ".old", or with `numbered` to the
- * first of path + ".1", ".2" ... that is free (said), unless a capture is being written to it; a device, a
- * pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
+ * Creates the file. An existing regular file is first renamed to path + ".old", or with `numbered`
+ * to the first of path + ".1", ".2" ... that is free (said), unless a capture is being written to
+ * it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
  */
 int capture_output_open(struct capture_output *output, const char *path, bool numbered);
 
 /*
- * `stalled` is called ten times a second while the file takes nothing: by the thread that writes, if it is a
- * pipe or a socket; else, as that one waits in the kernel, by another.
+ * `stalled` is called ten times a second while the file takes nothing: by the thread that writes,
+ * if it is a pipe or a socket; else, as that one waits in the kernel, by another.
  */
-void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context), void *context);
+void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context),
+				void *context);
 
 /* Appends all of the bytes, or none where the file can be truncated. 0 or -errno (says nothing). */
 int capture_output_write(struct capture_output *output, const void *bytes, size_t length);

@@ -59,14 +59,16 @@ void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end)
 	if (cache->is_off || end - cache->looked < cache->window)
 		return;
 	cache->looked = end;
-	while (end - cache->dropped >= (CAPTURE_CACHE_KEPT + 1) * cache->window && is_clean(cache, fd)) {
+	while (end - cache->dropped >= (CAPTURE_CACHE_KEPT + 1) * cache->window &&
+	       is_clean(cache, fd)) {
 		posix_fadvise(fd, (off_t)cache->dropped, (off_t)cache->window, POSIX_FADV_DONTNEED);
 		cache->dropped += cache->window;
 	}
 	if (cache->started < cache->dropped)
 		cache->started = cache->dropped;
 	while (!cache->is_off && may_start(cache, end)) {
-		sync_file_range(fd, (off_t)cache->started, (off_t)cache->window, SYNC_FILE_RANGE_WRITE);
+		sync_file_range(fd, (off_t)cache->started, (off_t)cache->window,
+				SYNC_FILE_RANGE_WRITE);
 		cache->started += cache->window;
 	}
 }
@@ -78,7 +80,8 @@ void capture_cache_window_init(struct capture_cache_window *window, int fd)
 	struct stat status;
 
 	*window = (struct capture_cache_window){.is_off = true, .length = CAPTURE_CACHE_WINDOW};
-	if (!fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)CAPTURE_CACHE_LONG &&
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode) &&
+	    status.st_size >= (off_t)CAPTURE_CACHE_LONG &&
 	    count(fd, 0, (uint64_t)status.st_size, &counts))
 		window->is_off = counts.cached * page > (uint64_t)status.st_size / 2;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What long captures leave in the kernel's page cache. Purpose: they must not push out what the traced
- * programs have there, and pages used again cost less than new ones. Owner: one capture writer, or one
- * reader. Invariants: no writer waits for the disk; where that is slower, the kernel keeps what it must. A
- * file that was in memory before it was read stays there.
+ * What long captures leave in the kernel's page cache. Purpose: they must not push out what the
+ * traced programs have there, and pages used again cost less than new ones. Owner: one capture
+ * writer, or one reader. Invariants: no writer waits for the disk; where that is slower, the kernel
+ * keeps what it must. A file that was in memory before it was read stays there.
  */
 #ifndef SCOPETRACE_FILE_PAGE_CACHE_H
 #define SCOPETRACE_FILE_PAGE_CACHE_H

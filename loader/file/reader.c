@@ -13,9 +13,10 @@
 int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what)
 {
 	if (!file->quiet)
-		log_error("the capture %s is damaged at byte %llu: %s; copy it again from where it was made, "
-			  "or record anew",
-			  file->path, (unsigned long long)offset, what);
+		log_error(
+			"the capture %s is damaged at byte %llu: %s; copy it again from where it was made, "
+			"or record anew",
+			file->path, (unsigned long long)offset, what);
 	return -EBADMSG;
 }
 
@@ -33,8 +34,9 @@ ssize_t chunk_file_read(const struct chunk_file *file, uint64_t offset, void *by
 
 	while (have < length) {
 		char *to = (char *)bytes + have;
-		ssize_t done = file->seekable ? pread(file->fd, to, length - have, (off_t)(offset + have))
-					      : read(file->fd, to, length - have);
+		ssize_t done = file->seekable
+				       ? pread(file->fd, to, length - have, (off_t)(offset + have))
+				       : read(file->fd, to, length - have);
 
 		if (done < 0 && errno == EINTR)
 			continue;
@@ -42,9 +44,11 @@ ssize_t chunk_file_read(const struct chunk_file *file, uint64_t offset, void *by
 			int err = -errno;
 
 			if (err == -EISDIR)
-				log_error("%s is a directory; name the capture file in it", file->path);
+				log_error("%s is a directory; name the capture file in it",
+					  file->path);
 			else
-				log_error("cannot read the capture %s: %s", file->path, strerror(-err));
+				log_error("cannot read the capture %s: %s", file->path,
+					  strerror(-err));
 			return err;
 		}
 		if (!done)
@@ -62,7 +66,10 @@ bool chunk_intact(const struct chunk_header *header, const unsigned char *payloa
 
 /* ---- the header ---- */
 
-/* Reads the first chunk as it is: is this a capture at all? The length of the payload, or -errno (said). */
+/*
+ * Reads the first chunk as it is: is this a capture at all? The length of the payload, or -errno
+ * (said).
+ */
 static ssize_t read_first(struct chunk_file *file, unsigned char **payload)
 {
 	struct chunk_header chunk;
@@ -73,7 +80,9 @@ static ssize_t read_first(struct chunk_file *file, unsigned char **payload)
 	if (!have)
 		return refused(file, "it is empty; was the recording stopped before it began?");
 	if (have >= 4 && chunk.magic == __builtin_bswap32(CAPTURE_CHUNK_MAGIC))
-		return refused(file, "it was written on a machine with the other byte order; read it there");
+		return refused(
+			file,
+			"it was written on a machine with the other byte order; read it there");
 	if (have >= 4 && chunk.magic != CAPTURE_CHUNK_MAGIC)
 		return refused(file, "it is not one; captures are made by scopetrace record");
 	if (have < (ssize_t)sizeof(chunk))
@@ -102,12 +111,15 @@ static int check_version(const struct chunk_file *file)
 	const struct header_payload *header = &file->header;
 
 	if (header->byte_order != CAPTURE_BYTE_ORDER)
-		return refused(file, "it was written on a machine with the other byte order; read it there");
+		return refused(
+			file,
+			"it was written on a machine with the other byte order; read it there");
 	if (header->major == CAPTURE_MAJOR)
 		return 0;
-	log_error("the capture %s has version %u.%u of the format, this scopetrace reads version %u; use the "
-		  "scopetrace that wrote it, or one of its age",
-		  file->path, header->major, header->minor, CAPTURE_MAJOR);
+	log_error(
+		"the capture %s has version %u.%u of the format, this scopetrace reads version %u; use the "
+		"scopetrace that wrote it, or one of its age",
+		file->path, header->major, header->minor, CAPTURE_MAJOR);
 	return -EINVAL;
 }
 
@@ -129,7 +141,8 @@ static int take_texts(struct chunk_file *file, const unsigned char *at, uint64_t
 {
 	const struct header_payload *header = &file->header;
 
-	if ((uint64_t)header->host_length + header->kernel_length + header->command_length != length)
+	if ((uint64_t)header->host_length + header->kernel_length + header->command_length !=
+	    length)
 		return chunk_damaged(file, 0, "the texts of the header are longer than it");
 	file->host = name_from_bytes((const char *)at, header->host_length);
 	at += header->host_length;
@@ -180,8 +193,9 @@ static int open_path(struct chunk_file *file, const char *path)
 	file->fd = open(is_input ? "/dev/stdin" : path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (file->fd < 0) {
 		err = -errno;
-		log_error("cannot open the capture %s: %s%s", *path ? file->path : "'' (its name is empty)",
-			  strerror(-err), err == -ENOENT ? "; scopetrace record makes one" : "");
+		log_error("cannot open the capture %s: %s%s",
+			  *path ? file->path : "'' (its name is empty)", strerror(-err),
+			  err == -ENOENT ? "; scopetrace record makes one" : "");
 		return err;
 	}
 	file->seekable = lseek(file->fd, 0, SEEK_CUR) == 0;

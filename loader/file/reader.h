@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A capture file that was opened, and its header. Purpose: is it a capture, and one that we can read; then
- * its bytes, for those who read its chunks (capture_chunk.h). Owner: who opened; const afterwards, but for
- * where a file stands that is not seekable. Invariant: the header has passed its checksum, its sizes of
- * records are possible ones and its texts valid UTF-8.
+ * A capture file that was opened, and its header. Purpose: is it a capture, and one that we can
+ * read; then its bytes, for those who read its chunks (capture_chunk.h). Owner: who opened; const
+ * afterwards, but for where a file stands that is not seekable. Invariant: the header has passed
+ * its checksum, its sizes of records are possible ones and its texts valid UTF-8.
  */
 #ifndef SCOPETRACE_FILE_READER_H
 #define SCOPETRACE_FILE_READER_H
@@ -20,16 +20,20 @@
 struct chunk_file {
 	const char *path; /* the caller's */
 	int fd;
-	bool quiet;		       /* damage is not said: whoever looks at it will come to it again */
-	bool seekable;		       /* readers may stand anywhere in it; else one reads it once */
-	struct header_payload header;  /* what an older version lacks is zero; record_size[] is filled in */
+	/* damage is not said: whoever looks at it will come to it again */
+	bool quiet;
+	/* readers may stand anywhere in it; else one reads it once */
+	bool seekable;
+	/* what an older version lacks is zero; record_size[] is filled in */
+	struct header_payload header;
 	char *host, *kernel, *command; /* valid UTF-8 */
 	uint64_t first_offset;	       /* of the first chunk behind the header */
 };
 
 /*
- * Opens the capture at `path`, "-" being standard input, and reads its header. NULL with errno, said: EINVAL
- * (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of open(2) and read(2).
+ * Opens the capture at `path`, "-" being standard input, and reads its header. NULL with errno,
+ * said: EINVAL (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of
+ * open(2) and read(2).
  */
 struct chunk_file *chunk_file_open(const char *path);
 

@@ -34,7 +34,8 @@ static bool takes_long(struct write_watch *watch)
 		until.tv_nsec -= SECOND_NS;
 		until.tv_sec++;
 	}
-	while (!watch->over && pthread_cond_timedwait(&watch->begun, &watch->lock, &until) != ETIMEDOUT)
+	while (!watch->over &&
+	       pthread_cond_timedwait(&watch->begun, &watch->lock, &until) != ETIMEDOUT)
 		;
 	return !watch->over && watch->writing && watch->writes == write;
 }

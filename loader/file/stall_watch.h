@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Watches over writes that may wait for a disk, or for a server. Purpose: what else is to be done meanwhile
- * is done. Owner: the thread that writes. It costs that thread two locks a write, and no wake-ups while
- * nothing is written.
+ * Watches over writes that may wait for a disk, or for a server. Purpose: what else is to be done
+ * meanwhile is done. Owner: the thread that writes. It costs that thread two locks a write, and no
+ * wake-ups while nothing is written.
  */
 #ifndef SCOPETRACE_FILE_STALL_WATCH_H
 #define SCOPETRACE_FILE_STALL_WATCH_H
@@ -10,8 +10,9 @@
 struct write_watch;
 
 /*
- * Calls `stalled` ten times a second during a write that takes longer than a tenth of a second: in a thread
- * of its own, which takes no signals unless it asks for them, and never but during a write. NULL with errno.
+ * Calls `stalled` ten times a second during a write that takes longer than a tenth of a second: in
+ * a thread of its own, which takes no signals unless it asks for them, and never but during a
+ * write. NULL with errno.
  */
 struct write_watch *write_watch_create(void (*stalled)(void *context), void *context);
 void write_watch_destroy(struct write_watch *watch); /* takes NULL */

@@ -15,7 +15,9 @@
 #include "file/output.h"
 #include "base/intern.h"
 
-/* A chunk of this size is written out; one more string of the greatest length still fits behind it. */
+/*
+ * A chunk of this size is written out; one more string of the greatest length still fits behind it.
+ */
 #define BATCH_FULL (64u << 10)
 #define BATCH_ROOM (BATCH_FULL + CAPTURE_STRING_MAX + 16)
 static_assert(BATCH_ROOM <= CAPTURE_CHUNK_MAX, "readers accept what we write");
@@ -64,16 +66,19 @@ static int fail(struct capture_writer *writer, int err)
 {
 	if (!writer->error) {
 		writer->error = err;
-		log_error("writing the capture %s failed after %llu bytes: %s; what is in the file can still "
-			  "be read, the rest is lost%s",
-			  writer->path, (unsigned long long)writer->file.bytes, strerror(-err), cure_of(err));
+		log_error(
+			"writing the capture %s failed after %llu bytes: %s; what is in the file can still "
+			"be read, the rest is lost%s",
+			writer->path, (unsigned long long)writer->file.bytes, strerror(-err),
+			cure_of(err));
 	}
 	return writer->error;
 }
 
 /* ---- chunks ---- */
 
-static void append(struct capture_writer *writer, enum chunk_type type, const void *bytes, size_t length)
+static void append(struct capture_writer *writer, enum chunk_type type, const void *bytes,
+		   size_t length)
 {
 	struct batch *batch = &writer->batches[type];
 
@@ -94,8 +99,12 @@ static size_t seal(unsigned char *chunk, enum chunk_type type, uint16_t flags, u
 	return sizeof(*header) + padded;
 }
 
-/* The chunk of a batch, deflated if that was asked for and is worth it. Header and footer never are. */
-static unsigned char *make_chunk(struct capture_writer *writer, enum chunk_type type, size_t *length)
+/*
+ * The chunk of a batch, deflated if that was asked for and is worth it. Header and footer never
+ * are.
+ */
+static unsigned char *make_chunk(struct capture_writer *writer, enum chunk_type type,
+				 size_t *length)
 {
 	const struct batch *batch = &writer->batches[type];
 	unsigned char *packed = NULL;
@@ -126,8 +135,8 @@ static int note_chunk(struct capture_writer *writer, enum chunk_type type, uint6
 	const struct batch *batch = &writer->batches[type];
 	struct batch *index = &writer->batches[CHUNK_INDEX];
 	struct index_head head = {.previous = writer->index_offset};
-	struct index_entry entry = index_entry_make(offset, type, batch->bytes + sizeof(struct chunk_header),
-						    records_in(batch, type));
+	struct index_entry entry = index_entry_make(
+		offset, type, batch->bytes + sizeof(struct chunk_header), records_in(batch, type));
 
 	if (!index->length)
 		append(writer, CHUNK_INDEX, &head, sizeof(head));
@@ -182,7 +191,8 @@ static int write_chunk(struct capture_writer *writer, enum chunk_type type)
 	err = capture_output_write(&writer->file, chunk, length);
 	if (err)
 		return fail(writer, err);
-	capture_cache_written(&writer->cache, writer->file.fd, writer->file.base + writer->file.bytes);
+	capture_cache_written(&writer->cache, writer->file.fd,
+			      writer->file.base + writer->file.bytes);
 	if (type == CHUNK_INDEX)
 		writer->index_offset = offset;
 	else if (type != CHUNK_HEADER && type != CHUNK_FOOTER)
@@ -214,8 +224,8 @@ static void widen_span(struct capture_writer *writer)
 }
 
 /* Appends `count` records of `size` bytes, writing out whenever the batch is full. */
-static int put(struct capture_writer *writer, enum chunk_type type, const void *records, size_t count,
-	       size_t size)
+static int put(struct capture_writer *writer, enum chunk_type type, const void *records,
+	       size_t count, size_t size)
 {
 	const unsigned char *from = records;
 
@@ -259,7 +269,8 @@ static void put_string(struct capture_writer *writer, const char *bytes, uint32_
 		write_chunk(writer, CHUNK_STRING);
 }
 
-static int output_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
+static int output_string(struct event_output *output, const char *bytes, size_t length,
+			 uint32_t *id)
 {
 	struct capture_writer *writer = writer_of(output);
 	bool added;
@@ -277,7 +288,8 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 	return writer->error;
 }
 
-static int output_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+static int output_hooked(struct event_output *output, const struct hooked_scope *scopes,
+			 size_t count)
 {
 	struct capture_writer *writer = writer_of(output);
 
@@ -292,7 +304,8 @@ static int output_hooked(struct event_output *output, const struct hooked_scope 
 	return put(writer, CHUNK_HOOKED, scopes, count, sizeof(*scopes));
 }
 
-static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)
+static int output_manual(struct event_output *output, const struct manual_event *events,
+			 size_t count)
 {
 	return put(writer_of(output), CHUNK_MANUAL, events, count, sizeof(*events));
 }
@@ -363,8 +376,8 @@ static struct capture_writer *allocate(const char *path)
 	return writer;
 }
 
-static int write_header(struct capture_writer *writer, const struct capture_writer_options *options, int argc,
-			char *const *argv)
+static int write_header(struct capture_writer *writer, const struct capture_writer_options *options,
+			int argc, char *const *argv)
 {
 	struct capture_header header;
 
@@ -386,8 +399,8 @@ static int open_output(struct capture_writer *writer, const struct capture_write
 	return 0;
 }
 
-static int open_writer(struct capture_writer *writer, const struct capture_writer_options *options, int argc,
-		       char *const *argv)
+static int open_writer(struct capture_writer *writer, const struct capture_writer_options *options,
+		       int argc, char *const *argv)
 {
 	int err;
 
@@ -404,8 +417,8 @@ static int open_writer(struct capture_writer *writer, const struct capture_write
 }
 
 struct capture_writer *capture_writer_create_with(const char *path,
-						  const struct capture_writer_options *options, int argc,
-						  char *const *argv)
+						  const struct capture_writer_options *options,
+						  int argc, char *const *argv)
 {
 	static const struct capture_writer_options plain;
 	struct capture_writer *writer = allocate(path);
@@ -436,9 +449,11 @@ struct event_output *capture_writer_output(struct capture_writer *writer)
 
 int capture_writer_function(struct capture_writer *writer, const struct function_info *function)
 {
-	if (function->id != writer->records[CHUNK_FUNCTION] || function->id >= CAPTURE_FUNCTION_MAX) {
-		log_error("function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
-			  function->id, CAPTURE_FUNCTION_MAX - 1);
+	if (function->id != writer->records[CHUNK_FUNCTION] ||
+	    function->id >= CAPTURE_FUNCTION_MAX) {
+		log_error(
+			"function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
+			function->id, CAPTURE_FUNCTION_MAX - 1);
 		return -EINVAL;
 	}
 	if (vec_grow(&writer->in_file, &writer->in_file_capacity, function->id))
@@ -468,7 +483,8 @@ int capture_writer_segment_accounting(struct capture_writer *writer,
 	return put(writer, CHUNK_SEGMENT_ACCOUNTING, accounting, 1, sizeof(*accounting));
 }
 
-void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context)
+void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context),
+				void *context)
 {
 	capture_output_set_stalled(&writer->file, stalled, context);
 }
@@ -480,7 +496,8 @@ uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)
 
 struct scopes_in_file capture_writer_in_file(const struct capture_writer *writer, uint32_t id)
 {
-	return id < writer->records[CHUNK_FUNCTION] ? writer->in_file[id] : (struct scopes_in_file){0};
+	return id < writer->records[CHUNK_FUNCTION] ? writer->in_file[id]
+						    : (struct scopes_in_file){0};
 }
 
 uint64_t capture_writer_bytes(const struct capture_writer *writer)
@@ -505,7 +522,8 @@ int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint
 	struct footer_payload footer = {.start_ns = start_ns,
 					.end_ns = end_ns,
 					.recursion_misses = recursion_misses,
-					.chunk_length = sizeof(struct chunk_header) + sizeof(footer),
+					.chunk_length =
+						sizeof(struct chunk_header) + sizeof(footer),
 					.end_magic = CAPTURE_END_MAGIC};
 
 	capture_writer_flush(writer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes a capture file (*.scope). Purpose: raw chunks at ring speed. Owner: the thread that drains.
- * Invariant: the file always ends in a whole chunk or in the beginning of one, so that a capture cut short
- * opens up to its last whole chunk.
+ * Writes a capture file (*.scope). Purpose: raw chunks at ring speed. Owner: the thread that
+ * drains. Invariant: the file always ends in a whole chunk or in the beginning of one, so that a
+ * capture cut short opens up to its last whole chunk.
  *
  * What lies in the file is described in capture_format.h.
  */
@@ -16,10 +16,10 @@
 struct capture_writer;
 
 /*
- * Creates the file `path` and writes the header: version, byte order, a snapshot of MONOTONIC / REALTIME /
- * BOOTTIME, host, kernel release, command line. An existing regular file is first renamed to path + ".old",
- * perf's habit; a device, a pipe or a link is written as it is; "-" is standard output.
- * Returns the writer, or NULL with errno (the failure has been said).
+ * Creates the file `path` and writes the header: version, byte order, a snapshot of MONOTONIC /
+ * REALTIME / BOOTTIME, host, kernel release, command line. An existing regular file is first
+ * renamed to path + ".old", perf's habit; a device, a pipe or a link is written as it is; "-" is
+ * standard output. Returns the writer, or NULL with errno (the failure has been said).
  */
 struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv);
 
@@ -30,43 +30,49 @@ struct chunk_file;
 struct capture_writer_options {
 	int level; /* of zlib, 1 to 9: chunks are deflated; 0: they are not */
 	/*
-	 * What it is a capture of: files that agree in these (and in the boot) are parts of one, and what
-	 * they both hold is told once. Kind: enum capture_kind of capture_format.h.
+	 * What it is a capture of: files that agree in these (and in the boot) are parts of one,
+	 * and what they both hold is told once. Kind: enum capture_kind of capture_format.h.
 	 */
 	uint32_t kind;
 	uint32_t number;
 	uint64_t start_ns;
-	const struct chunk_file *like; /* the header is a copy of this file's; NULL: of here and now */
+	/* the header is a copy of this file's; NULL: of here and now */
+	const struct chunk_file *like;
 	struct capture_output *opened; /* is taken over; NULL: the path is opened */
 	bool numbered; /* an older file becomes the first free of path + ".1", ".2" ...; else path + ".old" */
 };
 
 /* The same with options; NULL: none. */
 struct capture_writer *capture_writer_create_with(const char *path,
-						  const struct capture_writer_options *options, int argc,
-						  char *const *argv);
+						  const struct capture_writer_options *options,
+						  int argc, char *const *argv);
 
 /* The interface that sources write to; valid until the writer is finished. */
 struct event_output *capture_writer_output(struct capture_writer *writer);
 
 /*
- * Declares a hooked function / a process, before the first event that names it; functions in the order of
- * their ids. A process may be declared again: its manual events from there on are of that clock. 0 or -errno.
+ * Declares a hooked function / a process, before the first event that names it; functions in the
+ * order of their ids. A process may be declared again: its manual events from there on are of that
+ * clock. 0 or -errno.
  */
 int capture_writer_function(struct capture_writer *writer, const struct function_info *function);
 int capture_writer_process(struct capture_writer *writer, const struct process_info *process);
 
 /* Calls `stalled` ten times a second while the file takes nothing, be it in another thread; it must not put
  * events. */
-void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context), void *context);
+void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context),
+				void *context);
 
 /*
- * Writes out what is buffered (buffers of events are kept up to 64 KiB, so that chunks are worth their
- * header). The drain loop calls it at least each second. 0 or -errno.
+ * Writes out what is buffered (buffers of events are kept up to 64 KiB, so that chunks are worth
+ * their header). The drain loop calls it at least each second. 0 or -errno.
  */
 int capture_writer_flush(struct capture_writer *writer);
 
-/* The accounting of function `id`; of a segment; each once, when the probes are closed. 0 or -errno. */
+/*
+ * The accounting of function `id`; of a segment; each once, when the probes are closed. 0 or
+ * -errno.
+ */
 int capture_writer_function_accounting(struct capture_writer *writer, uint32_t id,
 				       const struct function_accounting *accounting);
 int capture_writer_segment_accounting(struct capture_writer *writer,
@@ -82,18 +88,18 @@ uint64_t capture_writer_manual_in_file(const struct capture_writer *writer);
 uint64_t capture_writer_bytes(const struct capture_writer *writer);
 
 /*
- * Writes the footer (time of start and end of the capture, totals; `recursion_misses` is the kernel's own
- * count of skipped programs), and closes the file. The writer is freed in any case. 0, or the first -errno
- * that any write met (ENOSPC, EIO ...), having said so: a file without a footer is reported as cut short by
- * its readers.
+ * Writes the footer (time of start and end of the capture, totals; `recursion_misses` is the
+ * kernel's own count of skipped programs), and closes the file. The writer is freed in any case. 0,
+ * or the first -errno that any write met (ENOSPC, EIO ...), having said so: a file without a footer
+ * is reported as cut short by its readers.
  */
 int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint64_t end_ns,
 			  uint64_t recursion_misses);
 
 /*
- * The capture has failed for another reason: writes out what is buffered, and closes the file without a
- * footer, so that it reads as cut short. The writer is freed in any case. 0, or the first -errno that any
- * write met.
+ * The capture has failed for another reason: writes out what is buffered, and closes the file
+ * without a footer, so that it reads as cut short. The writer is freed in any case. 0, or the first
+ * -errno that any write met.
  */
 int capture_writer_abandon(struct capture_writer *writer);
 

@@ -12,13 +12,17 @@
 #include "base/log.h"
 #include "source/shm_source.h"
 
-#define LOOK_NS		200000000ull
-#define LOOK_SHARE	200 /* looking for a segment reads all mappings: one part in so many of the time */
+#define LOOK_NS 200000000ull
+/* looking for a segment reads all mappings: one part in so many of the time */
+#define LOOK_SHARE	200
 #define LIST_SHARE	20
 #define WATCHER_NS	5000000000ull /* in which a watcher that lives has let go */
 #define LOOK_WATCHED_NS 20000000ull
 
-/* ---- what the file is told ---------------------------------------------------------------------------- */
+/*
+ * ---- what the file is told
+ * ----------------------------------------------------------------------------
+ */
 
 /* `since`: 0 from its start on. */
 static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_writer *writer)
@@ -39,7 +43,8 @@ static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_w
 }
 
 /* Names can be read by anybody; for its manual scopes the process must be ours to look at. */
-int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture, struct capture_writer *writer)
+int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture,
+			struct capture_writer *writer)
 {
 	char path[64];
 
@@ -49,7 +54,8 @@ int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture, s
 	if (access(path, R_OK | X_OK) == 0)
 		p->opened = !process_open(pid, &p->process);
 	else if (errno == EACCES || errno == EPERM)
-		log_info("process %d is not yours to look at: going on without its manual scopes", pid);
+		log_info("process %d is not yours to look at: going on without its manual scopes",
+			 pid);
 	if (!p->opened)
 		process_read_name(pid, p->process.comm, &p->process.command);
 	return declare(p, 0, writer);
@@ -60,7 +66,10 @@ bool pinned_process_ended(const struct pinned_process *p)
 	return p->pidfd < 0 || pidfd_ended(p->pidfd);
 }
 
-/* The arguments that can be read are of the program that runs now, which may be another one by then. */
+/*
+ * The arguments that can be read are of the program that runs now, which may be another one by
+ * then.
+ */
 int pinned_process_execed(struct pinned_process *p, const char *comm, uint64_t time_ns,
 			  struct capture_writer *writer)
 {
@@ -78,7 +87,10 @@ int pinned_process_execed(struct pinned_process *p, const char *comm, uint64_t t
 	return declare(p, time_ns, writer);
 }
 
-/* ---- its manual scopes -------------------------------------------------------------------------------- */
+/*
+ * ---- its manual scopes
+ * --------------------------------------------------------------------------------
+ */
 
 static void list_tids(struct pinned_process *p)
 {
@@ -88,7 +100,8 @@ static void list_tids(struct pinned_process *p)
 
 	if (!process_threads(&p->process, &threads, &count)) {
 		for (size_t i = 0; i < count; i++)
-			hash_map_put(&p->tids, (uint32_t)threads[i].namespace_tid, (uint32_t)threads[i].tid);
+			hash_map_put(&p->tids, (uint32_t)threads[i].namespace_tid,
+				     (uint32_t)threads[i].tid);
 		free(threads);
 	}
 	p->list_ns = io_now_ns() + (io_now_ns() - begin) * LIST_SHARE;
@@ -158,8 +171,9 @@ int pinned_process_account(const struct pinned_process *p, struct capture_writer
 }
 
 /*
- * A file has one account of a segment: if this is the one that was let go of then what is to be said of that
- * is said with it. Another capture may have had it meanwhile: then its account began anew.
+ * A file has one account of a segment: if this is the one that was let go of then what is to be
+ * said of that is said with it. Another capture may have had it meanwhile: then its account began
+ * anew.
  */
 static int go_on(struct pinned_process *p, struct capture_writer *writer)
 {
@@ -188,7 +202,8 @@ static int look(struct pinned_process *p, bool watched, struct capture_writer *w
 		return 0;
 	if (p->segment) {
 		if (p->said)
-			log_info("the manual scopes of process %d are captured from here on", p->pid);
+			log_info("the manual scopes of process %d are captured from here on",
+				 p->pid);
 		p->said = 0;
 		p->watched_until_ns = 0;
 		return go_on(p, writer);
@@ -209,7 +224,8 @@ static void drop_segment(struct pinned_process *p)
 }
 
 /* Nobody writes to it any more, and nobody can open it after us. */
-static int close_segment(struct pinned_process *p, struct event_output *output, struct capture_writer *writer)
+static int close_segment(struct pinned_process *p, struct event_output *output,
+			 struct capture_writer *writer)
 {
 	int err = p->segment->ops->finish(p->segment, output);
 
@@ -247,7 +263,8 @@ int pinned_process_follow(struct pinned_process *p, bool watched, struct event_o
 
 	if (p->segment && p->segment->ops->gone(p->segment))
 		err = close_segment(p, output, writer);
-	if (err || !p->opened || p->segment || io_now_ns() < p->look_ns || process_ended(&p->process))
+	if (err || !p->opened || p->segment || io_now_ns() < p->look_ns ||
+	    process_ended(&p->process))
 		return err;
 	return look(p, watched, writer);
 }

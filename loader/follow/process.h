@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A process of a pinned capture, as its drainer sees it. Purpose: its name for the file, and its manual
- * scopes. Owner: the drainer; one thread. Processes that have ended, or that we may not look at, are drained
- * all the same: what they called comes from the kernel.
+ * A process of a pinned capture, as its drainer sees it. Purpose: its name for the file, and its
+ * manual scopes. Owner: the drainer; one thread. Processes that have ended, or that we may not look
+ * at, are drained all the same: what they called comes from the kernel.
  */
 #ifndef SCOPETRACE_FOLLOW_PROCESS_H
 #define SCOPETRACE_FOLLOW_PROCESS_H
@@ -21,12 +21,14 @@ struct pinned_process {
 	int pidfd;	  /* -1: it had ended */
 	bool opened;	  /* `process` is */
 	struct process process;
-	struct source *segment;		/* its manual scopes; NULL: none (yet) */
-	bool over;			/* the segment's capture is off, and it is read to its end */
+	struct source *segment; /* its manual scopes; NULL: none (yet) */
+	/* the segment's capture is off, and it is read to its end */
+	bool over;
 	struct segment_accounting done; /* of the segment that was let go of; pid 0: none was */
 	bool adds_done;			/* the segment is that one, and its account begins anew */
-	int said;			/* why they cannot be read: errno, 0: they can, or there are none */
-	uint64_t look_ns;		/* not before then for a segment */
+	/* why they cannot be read: errno, 0: they can, or there are none */
+	int said;
+	uint64_t look_ns; /* not before then for a segment */
 	uint64_t watched_until_ns;
 	bool waits;	      /* for the watcher to let go of it */
 	uint64_t renewed_ns;  /* when it was last asked whether another process has the id now */
@@ -34,7 +36,9 @@ struct pinned_process {
 	uint64_t list_ns;
 };
 
-/* Looks at the process and declares it in the file. Its address must stay. 0 or -errno of the file. */
+/*
+ * Looks at the process and declares it in the file. Its address must stay. 0 or -errno of the file.
+ */
 int pinned_process_open(struct pinned_process *process, pid_t pid, uint64_t capture,
 			struct capture_writer *writer);
 
@@ -45,9 +49,10 @@ int pinned_process_execed(struct pinned_process *process, const char *comm, uint
 			  struct capture_writer *writer);
 
 /*
- * Looks for a segment from time to time, and whether the one it has is still written to: after an exec, or
- * the end of the process, it is taken to its end, and another one is looked for. `watched`: there is a
- * watcher, which has the segment while nobody drains. 0 or -errno of the file or the output.
+ * Looks for a segment from time to time, and whether the one it has is still written to: after an
+ * exec, or the end of the process, it is taken to its end, and another one is looked for.
+ * `watched`: there is a watcher, which has the segment while nobody drains. 0 or -errno of the file
+ * or the output.
  */
 int pinned_process_follow(struct pinned_process *process, bool watched, struct event_output *output,
 			  struct capture_writer *writer);
@@ -57,7 +62,9 @@ int pinned_process_follow(struct pinned_process *process, bool watched, struct e
 int pinned_process_let_go(struct pinned_process *process, struct event_output *output,
 			  struct capture_writer *writer);
 
-/* Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output. */
+/*
+ * Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output.
+ */
 int pinned_process_end(struct pinned_process *process, struct event_output *output, bool leave);
 
 /* After that, if the capture is over, or of a segment that was let go of: what became of the segment's events

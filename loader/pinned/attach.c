@@ -34,7 +34,10 @@ struct attaching {
 	unsigned links;
 };
 
-/* ---- programs and maps -------------------------------------------------------------------------------- */
+/*
+ * ---- programs and maps
+ * --------------------------------------------------------------------------------
+ */
 
 static struct probe_object_options object_options(const struct attaching *a)
 {
@@ -116,7 +119,8 @@ static int open_loaded(struct attaching *a)
 		err = pin_check_room(a->dir, a->pinned.object, &options);
 	a->changed = !err;
 	if (!err && a->options->capture.ring_bytes)
-		log_warning("--ring-size: the ring in %s is there already, and stays as it is", a->dir);
+		log_warning("--ring-size: the ring in %s is there already, and stays as it is",
+			    a->dir);
 	if (!err)
 		log_info("using the programs and maps that are pinned in %s", a->dir);
 	return err;
@@ -164,7 +168,10 @@ static int open_directory(struct attaching *a)
 	return pin_is_loaded(a->dir) ? open_loaded(a) : load(a);
 }
 
-/* ---- attaching ---------------------------------------------------------------------------------------- */
+/*
+ * ---- attaching
+ * ----------------------------------------------------------------------------------------
+ */
 
 static int pin_hook(void *context, const char *name, int fd)
 {
@@ -191,7 +198,8 @@ static int hook(struct attaching *a)
 	}
 	err = capture_make_sites(&a->capture, &sites);
 	if (!err)
-		err = probe_session_attach(a->session, a->capture.process.pid, sites.functions, count);
+		err = probe_session_attach(a->session, a->capture.process.pid, sites.functions,
+					   count);
 	capture_free_sites(&sites);
 	return err ? err : probe_session_visit_links(a->session, pin_hook, a);
 }
@@ -200,7 +208,8 @@ static uint32_t flags(const struct attaching *a)
 {
 	const struct capture *c = &a->capture;
 
-	return SETTING_TARGETS | (a->options->near ? 0 : SETTING_HASH_ONLY) | capture_setting_flags(c);
+	return SETTING_TARGETS | (a->options->near ? 0 : SETTING_HASH_ONLY) |
+	       capture_setting_flags(c);
 }
 
 /* Everything up to the moment at which the hits count. */
@@ -226,7 +235,10 @@ static int arm(struct attaching *a)
 	return err ? err : probe_session_leave(a->session);
 }
 
-/* ---- the way back ------------------------------------------------------------------------------------- */
+/*
+ * ---- the way back
+ * -------------------------------------------------------------------------------------
+ */
 
 /* What bpftool loaded is again as it was: nothing attached, and so silent. */
 static void undo(struct attaching *a)
@@ -268,11 +280,14 @@ static int find_group(struct attaching *a)
 static void say_attached(const struct attaching *a)
 {
 	say_returns(&a->capture.returns, &a->capture.hazard, false);
-	log_info("armed %zu of %zu functions in pid %d; pinned in %s, %s: `scopetrace drain --pin %s` "
-		 "records, `scopetrace detach --pin %s` ends it",
-		 probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid, a->dir,
-		 a->loaded ? "with programs and maps of its own" : "with those that were loaded there",
-		 a->dir, a->dir);
+	log_info(
+		"armed %zu of %zu functions in pid %d; pinned in %s, %s: `scopetrace drain --pin %s` "
+		"records, `scopetrace detach --pin %s` ends it",
+		probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid,
+		a->dir,
+		a->loaded ? "with programs and maps of its own"
+			  : "with those that were loaded there",
+		a->dir, a->dir);
 	if (a->options->watch)
 		log_info("process %d watches: manual scopes are captured while nobody drains",
 			 a->watcher.pid);

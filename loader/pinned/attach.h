@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Attaching so that tracing goes on without us. Purpose: what `attach --pin` does once its options are
- * parsed. Invariant: all or nothing; what was made on the way is gone again after a failure.
+ * Attaching so that tracing goes on without us. Purpose: what `attach --pin` does once its options
+ * are parsed. Invariant: all or nothing; what was made on the way is gone again after a failure.
  */
 #ifndef SCOPETRACE_PINNED_ATTACH_H
 #define SCOPETRACE_PINNED_ATTACH_H
@@ -12,7 +12,8 @@ struct pinned_attach_options {
 	const char *dir;
 	const char *group; /* may drain; NULL: who attached alone */
 	bool watch;	   /* a small process stays, by which manual scopes are captured too */
-	bool near;	   /* open calls stand in near_scopes, too: faster, and not all are in open_scopes */
+	/* open calls stand in near_scopes, too: faster, and not all are in open_scopes */
+	bool near;
 	struct capture_options capture;
 };
 

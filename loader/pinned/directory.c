@@ -22,8 +22,9 @@
 #include "bpf/scope_event.h"
 #include "pinned/names.h"
 
-#define BPF_ROOT   "/sys/fs/bpf"
-#define CHANGES_NS 15000000000ull /* the kernel may take long to close what another command removes */
+#define BPF_ROOT "/sys/fs/bpf"
+/* the kernel may take long to close what another command removes */
+#define CHANGES_NS 15000000000ull
 #define SAY_NS	   200000000ull
 
 static const char *const folders[] = {PROBE_OBJECT_PROGRAMS, PROBE_OBJECT_MAPS, PIN_LINKS};
@@ -31,8 +32,8 @@ static const char *const folders[] = {PROBE_OBJECT_PROGRAMS, PROBE_OBJECT_MAPS, 
 /* DIR/FOLDER/NAME, the last two perhaps NULL. 0 or -ENAMETOOLONG (said). */
 static int join(char path[PATH_MAX], const char *dir, const char *folder, const char *name)
 {
-	int length = snprintf(path, PATH_MAX, "%s%s%s%s%s", dir, folder ? "/" : "", folder ? folder : "",
-			      name ? "/" : "", name ? name : "");
+	int length = snprintf(path, PATH_MAX, "%s%s%s%s%s", dir, folder ? "/" : "",
+			      folder ? folder : "", name ? "/" : "", name ? name : "");
 
 	if (length < PATH_MAX)
 		return 0;
@@ -40,7 +41,10 @@ static int join(char path[PATH_MAX], const char *dir, const char *folder, const 
 	return -ENAMETOOLONG;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------ */
+/*
+ * ---- the directory
+ * ------------------------------------------------------------------------------------
+ */
 
 static bool is_bpffs(const char *path)
 {
@@ -87,8 +91,8 @@ static void say_no_parent(const char *dir)
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
-	log_error("cannot make the directory %s: %s is not there; make it first (`mkdir -p %s`)", dir, path,
-		  path);
+	log_error("cannot make the directory %s: %s is not there; make it first (`mkdir -p %s`)",
+		  dir, path, path);
 }
 
 /* The last directory alone: detach could not tell which of those above were ours. */
@@ -106,7 +110,8 @@ static int make_last(const char *dir)
 	if (err == -ENOENT)
 		say_no_parent(path);
 	else if (err == -EPERM && strchr(name_of(path), '.'))
-		log_error("cannot make the directory %s: a BPF file system allows no dots in names", dir);
+		log_error("cannot make the directory %s: a BPF file system allows no dots in names",
+			  dir);
 	else
 		log_error("cannot make the directory %s: %s", dir, strerror(-err));
 	return err;
@@ -134,9 +139,10 @@ int pin_make_directory(const char *dir)
 	int err = mount_root(dir);
 
 	if (!err && !lies_in_bpffs(dir)) {
-		log_error("%s does not lie in a BPF file system, where alone a capture can be pinned: choose "
-			  "a directory below " BPF_ROOT,
-			  dir);
+		log_error(
+			"%s does not lie in a BPF file system, where alone a capture can be pinned: choose "
+			"a directory below " BPF_ROOT,
+			dir);
 		err = -EINVAL;
 	}
 	if (!err)
@@ -174,15 +180,20 @@ static bool is_empty_folder(const char *dir, const char *folder)
 
 bool pin_is_empty(const char *dir)
 {
-	return is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
+	return is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) &&
+	       is_empty_folder(dir, PROBE_OBJECT_MAPS);
 }
 
 bool pin_has_programs_alone(const char *dir)
 {
-	return !is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) && is_empty_folder(dir, PROBE_OBJECT_MAPS);
+	return !is_empty_folder(dir, PROBE_OBJECT_PROGRAMS) &&
+	       is_empty_folder(dir, PROBE_OBJECT_MAPS);
 }
 
-/* Whoever removes a directory holds its lock until then: who gets it next may have one that is gone. */
+/*
+ * Whoever removes a directory holds its lock until then: who gets it next may have one that is
+ * gone.
+ */
 static bool is_still_there(int fd, const char *path)
 {
 	struct stat held, named;
@@ -258,7 +269,9 @@ uint64_t pin_settings_inode(const char *dir)
 	char path[PATH_MAX];
 	struct stat status;
 
-	return join(path, dir, PROBE_OBJECT_MAPS, "settings") || stat(path, &status) ? 0 : status.st_ino;
+	return join(path, dir, PROBE_OBJECT_MAPS, "settings") || stat(path, &status)
+		       ? 0
+		       : status.st_ino;
 }
 
 int pin_open_settings(const char *dir)
@@ -269,7 +282,10 @@ int pin_open_settings(const char *dir)
 	return err ? err : bpf_obj_get(path);
 }
 
-/* ---- programs and maps -------------------------------------------------------------------------------- */
+/*
+ * ---- programs and maps
+ * --------------------------------------------------------------------------------
+ */
 
 struct opening {
 	const char *dir;
@@ -400,7 +416,8 @@ uint64_t pin_recursion_misses(const char *dir)
 	for (size_t i = 0; i < names.count; i++) {
 		struct bpf_prog_info info = {0};
 		uint32_t length = sizeof(info);
-		int fd = join(path, dir, PROBE_OBJECT_PROGRAMS, names.items[i]) ? -1 : bpf_obj_get(path);
+		int fd = join(path, dir, PROBE_OBJECT_PROGRAMS, names.items[i]) ? -1
+										: bpf_obj_get(path);
 
 		if (fd < 0)
 			continue;
@@ -412,7 +429,10 @@ uint64_t pin_recursion_misses(const char *dir)
 	return misses;
 }
 
-/* ---- removing ----------------------------------------------------------------------------------------- */
+/*
+ * ---- removing
+ * -----------------------------------------------------------------------------------------
+ */
 
 /* By programs and maps that no other object has; some may have been removed by hand. */
 static bool has_ours(const char *dir)
@@ -506,7 +526,10 @@ void pin_remove_made(const char *dir, bool dir_too)
 		rmdir(dir);
 }
 
-/* ---- rights ------------------------------------------------------------------------------------------- */
+/*
+ * ---- rights
+ * -------------------------------------------------------------------------------------------
+ */
 
 static int give(const char *path, gid_t group, mode_t mode)
 {
@@ -517,8 +540,9 @@ static int give(const char *path, gid_t group, mode_t mode)
 }
 
 /*
- * The kernel asks the rights to the file when a map is opened. A drainer moves its position in the ring and
- * reads the rest; but what is mapped must be open for writing. A directory can be locked by who may read it.
+ * The kernel asks the rights to the file when a map is opened. A drainer moves its position in the
+ * ring and reads the rest; but what is mapped must be open for writing. A directory can be locked
+ * by who may read it.
  */
 static bool is_mapped(const char *map)
 {
@@ -549,8 +573,9 @@ void pin_close_to_others(const char *dir)
 	if (!stat(dir, &status) && !(status.st_mode & 077))
 		return;
 	if (chmod(dir, 0700))
-		log_warning("cannot close %s to others, who can hold up its drainer and its end: %s", dir,
-			    strerror(errno));
+		log_warning(
+			"cannot close %s to others, who can hold up its drainer and its end: %s",
+			dir, strerror(errno));
 }
 
 int pin_give_group(const char *dir, gid_t group)

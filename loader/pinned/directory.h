@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The directory of a pinned capture in a BPF file system: DIR/progs and DIR/maps as `bpftool prog loadall ...
- * pinmaps` makes them, DIR/links for our links. Purpose: what is pinned stands without a process. Owner: the
- * command that has it open; one command changes it at a time (a lock on DIR/links), and one drains it (a lock
- * on DIR).
+ * The directory of a pinned capture in a BPF file system: DIR/progs and DIR/maps as `bpftool prog
+ * loadall ... pinmaps` makes them, DIR/links for our links. Purpose: what is pinned stands without
+ * a process. Owner: the command that has it open; one command changes it at a time (a lock on
+ * DIR/links), and one drains it (a lock on DIR).
  */
 #ifndef SCOPETRACE_PINNED_DIRECTORY_H
 #define SCOPETRACE_PINNED_DIRECTORY_H
@@ -31,7 +31,9 @@ bool pin_is_empty(const char *dir);
 /* True if programs are, and no map: bpftool had no `pinmaps`. */
 bool pin_has_programs_alone(const char *dir);
 
-/* What is pinned there, opened. NULL with errno (said): ENOENT nothing is, EACCES, EPROTO of another build.
+/*
+ * What is pinned there, opened. NULL with errno (said): ENOENT nothing is, EACCES, EPROTO of
+ * another build.
  */
 struct probe_object *pin_open(const char *dir, bool with_programs);
 
@@ -44,22 +46,28 @@ int pin_object(const char *dir, const struct probe_object *object);
 /* Pins a link as DIR/links/NAME. 0 or -errno (said). */
 int pin_link(const char *dir, const char *name, int fd);
 
-/* Whoever loads maps chooses how many entries they have: 0 if these are enough, or -errno (said). */
+/*
+ * Whoever loads maps chooses how many entries they have: 0 if these are enough, or -errno (said).
+ */
 int pin_check_room(const char *dir, const struct probe_object *object,
 		   const struct probe_object_options *options);
 
 /*
- * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer (pin_lock_drain) is at
- * work, -ESTALE if what was locked has just been removed, -ENOENT; these are not said. A lock goes with its
- * holder, however that ends. fd or -errno.
+ * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer
+ * (pin_lock_drain) is at work, -ESTALE if what was locked has just been removed, -ENOENT; these are
+ * not said. A lock goes with its holder, however that ends. fd or -errno.
  */
 int pin_lock_changes(const char *dir);
 int pin_lock_drain(const char *dir);
 
-/* pin_lock_changes when the other command is done, or -EBUSY or -ESTALE (said) after some seconds. */
+/*
+ * pin_lock_changes when the other command is done, or -EBUSY or -ESTALE (said) after some seconds.
+ */
 int pin_wait_changes(const char *dir);
 
-/* True if a drainer is at work. Asks by a shared lock, so that those who ask do not take each other for one.
+/*
+ * True if a drainer is at work. Asks by a shared lock, so that those who ask do not take each other
+ * for one.
  */
 bool pin_is_drained(const char *dir);
 
@@ -107,7 +115,9 @@ void pin_links_clear(struct pin_links *links);
 /* The process that a hook was made for, by its name; 0: none in particular. */
 pid_t pin_link_owner(const struct pin_link *link);
 
-/* False if the kernel does not tell what the hooks among them are to: then none can be made again. */
+/*
+ * False if the kernel does not tell what the hooks among them are to: then none can be made again.
+ */
 bool pin_links_tell(const struct pin_links *links);
 
 /* The same of what the kernel says of one link. */
@@ -115,16 +125,19 @@ struct bpf_link_info;
 bool pin_info_tells(const struct bpf_link_info *info);
 
 /*
- * The file of a hook, by a path that we can open, also where other mounts are seen: that of its process, or
- * of one of these others, or else ours. False if there is none, or it is not the one that the name tells.
+ * The file of a hook, by a path that we can open, also where other mounts are seen: that of its
+ * process, or of one of these others, or else ours. False if there is none, or it is not the one
+ * that the name tells.
  */
-bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t count, char path[PATH_MAX],
-		   struct pin_file *file);
+bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t count,
+		   char path[PATH_MAX], struct pin_file *file);
 
 /* True if one of the links that we may look at is to the process that has this id now. */
 bool pin_is_hooked(const char *dir, pid_t pid);
 
-/* The same link to another process, which has its file under `path`: an fd, or -errno (not said). */
+/*
+ * The same link to another process, which has its file under `path`: an fd, or -errno (not said).
+ */
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path);
 
 /* The same link in force nowhere: to a process that has ended. An fd, or -errno (not said). */
@@ -147,24 +160,30 @@ int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct
 uint64_t pin_recursion_misses(const char *dir);
 
 /*
- * Whether DIR may be removed as one of ours: it lies in a BPF file system, and holds our links, one of our
- * programs or maps, or nothing. False is said, with the reason.
+ * Whether DIR may be removed as one of ours: it lies in a BPF file system, and holds our links, one
+ * of our programs or maps, or nothing. False is said, with the reason.
  */
 bool pin_is_ours(const char *dir);
 
 /*
- * Unpins everything of ours and removes the folders and DIR; what else lies there stays, and is said. Takes a
- * DIR that has only a part of it. 0 or -errno (said).
+ * Unpins everything of ours and removes the folders and DIR; what else lies there stays, and is
+ * said. Takes a DIR that has only a part of it. 0 or -errno (said).
  */
 int pin_remove(const char *dir);
 
-/* Removes the folders, DIR too if `dir_too`, as far as they are empty: what pin_make_directory made. */
+/*
+ * Removes the folders, DIR too if `dir_too`, as far as they are empty: what pin_make_directory
+ * made.
+ */
 void pin_remove_made(const char *dir, bool dir_too);
 
 /* Nobody but its owner enters DIR, nor locks it. */
 void pin_close_to_others(const char *dir);
 
-/* Gives everything to the group, which may then drain and look, and change no setting. 0 or -errno (said). */
+/*
+ * Gives everything to the group, which may then drain and look, and change no setting. 0 or -errno
+ * (said).
+ */
 int pin_give_group(const char *dir, gid_t group);
 
 #endif

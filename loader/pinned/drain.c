@@ -51,7 +51,10 @@ struct draining {
 	int error;	   /* met where none can be returned */
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/*
+ * ---- opening
+ * ------------------------------------------------------------------------------------------
+ */
 
 static const char *base_name(const char *path)
 {
@@ -74,7 +77,8 @@ static int declare_functions(struct draining *d)
 		module = base_name(setting.module);
 		info.address = setting.address;
 		if (!err)
-			err = output->string(output, setting.name, strlen(setting.name), &info.name);
+			err = output->string(output, setting.name, strlen(setting.name),
+					     &info.name);
 		if (!err)
 			err = output->string(output, module, strlen(module), &info.module);
 		if (!err)
@@ -122,8 +126,8 @@ static int follow(struct draining *d, struct pinned_process *process, bool is_on
 {
 	if (!is_on)
 		return pinned_process_let_go(process, &d->durable.forward.output, d->writer);
-	return pinned_process_follow(process, d->pinned->capture.watcher != 0, &d->durable.forward.output,
-				     d->writer);
+	return pinned_process_follow(process, d->pinned->capture.watcher != 0,
+				     &d->durable.forward.output, d->writer);
 }
 
 static bool is_on(const struct pinned_target *targets, size_t count, pid_t pid, bool if_listed)
@@ -146,7 +150,8 @@ static int look_for_processes(struct draining *d)
 		if (!is_known(d, targets[i].pid, d->looked_ns))
 			err = add_process(d, targets[i].pid);
 	for (size_t i = 0; i < d->count && !err; i++)
-		err = follow(d, d->processes[i], is_on(targets, count, d->processes[i]->pid, d->rest));
+		err = follow(d, d->processes[i],
+			     is_on(targets, count, d->processes[i]->pid, d->rest));
 	free(targets);
 	return err;
 }
@@ -175,7 +180,8 @@ static int open_calls(struct draining *d)
 	d->calls = bpf_source_create(&maps, d->pinned->capture.functions);
 	if (!d->calls)
 		return -errno;
-	bpf_source_tell_lifecycle(d->calls, &(struct bpf_source_lifecycle){.execed = execed, .context = d});
+	bpf_source_tell_lifecycle(d->calls,
+				  &(struct bpf_source_lifecycle){.execed = execed, .context = d});
 	return 0;
 }
 
@@ -191,7 +197,8 @@ static int open_draining(struct draining *d, const struct pinned_drain_options *
 		return err;
 	about.number = bpf_source_ring_id(d->calls);
 	d->start_ns = io_now_ns();
-	d->writer = capture_writer_create_with(options->output, &about, options->argc, options->argv);
+	d->writer =
+		capture_writer_create_with(options->output, &about, options->argc, options->argv);
 	if (!d->writer)
 		return -errno;
 	durable_init(&d->durable, d->writer);
@@ -215,7 +222,10 @@ static void close_draining(struct draining *d)
 		close(d->signals);
 }
 
-/* ---- one round ---------------------------------------------------------------------------------------- */
+/*
+ * ---- one round
+ * ----------------------------------------------------------------------------------------
+ */
 
 static int drain_segments(struct draining *d, uint32_t *slots)
 {
@@ -223,7 +233,8 @@ static int drain_segments(struct draining *d, uint32_t *slots)
 	d->drained = 0;
 	for (size_t i = 0; i < d->count; i++) {
 		struct source *segment = d->processes[i]->segment;
-		ssize_t events = segment ? segment->ops->drain(segment, &d->durable.forward.output) : 0;
+		ssize_t events =
+			segment ? segment->ops->drain(segment, &d->durable.forward.output) : 0;
 
 		if (events < 0)
 			return (int)events;
@@ -276,7 +287,10 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 	return err;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/*
+ * ---- the end
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int write_accounts(struct draining *d)
 {
@@ -298,7 +312,8 @@ static void end_removed(struct draining *d)
 {
 	struct pairing_settings settings;
 
-	log_warning("what was pinned in %s was removed by hand: this capture ends here", d->pinned->dir);
+	log_warning("what was pinned in %s was removed by hand: this capture ends here",
+		    d->pinned->dir);
 	if (pinned_settings(d->pinned, &settings))
 		return;
 	settings.generation = 0;
@@ -348,13 +363,17 @@ static int close_file(struct draining *d, const char *output)
 
 	d->writer = NULL;
 	if (!err)
-		log_info("%" PRIu64 " calls and %" PRIu64 " manual events drained into %s (%.1f kB)%s", calls,
-			 events, output, (double)bytes / 1e3,
+		log_info("%" PRIu64 " calls and %" PRIu64
+			 " manual events drained into %s (%.1f kB)%s",
+			 calls, events, output, (double)bytes / 1e3,
 			 d->over ? "; the capture has ended, and its account is written" : "");
 	return err;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------- */
+/*
+ * ---- the loop
+ * -----------------------------------------------------------------------------------------
+ */
 
 static int watch_signals(struct draining *d)
 {
@@ -365,7 +384,9 @@ static int watch_signals(struct draining *d)
 	sigaddset(&watched, SIGTERM);
 	sigaddset(&watched, SIGHUP);
 	blocked = watched;
-	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death.
+	/*
+	 * A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not
+	 * our death.
 	 */
 	sigaddset(&blocked, SIGPIPE);
 	sigaddset(&blocked, SIGXFSZ);
@@ -387,7 +408,8 @@ static bool signalled(const struct draining *d)
 static void pause_for(const struct draining *d, uint64_t ns)
 {
 	struct pollfd signals = {.fd = d->signals, .events = POLLIN};
-	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS),
+				.tv_nsec = (long)(ns % SECOND_NS)};
 
 	ppoll(&signals, 1, &time, NULL);
 }
@@ -407,7 +429,8 @@ static int run(struct draining *d, uint64_t duration_ns)
 		err = round_of(d, now, &slots);
 		last |= d->over || d->removed;
 		if (!err && !last)
-			pause_for(d, slots ? pace_next(&pace, now, d->drained, slots, IDLE_NS) : d->pause_ns);
+			pause_for(d, slots ? pace_next(&pace, now, d->drained, slots, IDLE_NS)
+					   : d->pause_ns);
 	} while (!err && !last);
 	return err;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Draining a pinned capture into a file. Purpose: what `drain` does once its options are parsed. Invariant: a
- * reader's position, in the kernel's ring or in a segment, moves only when what lies before it is written to
- * the file. So a drainer may be killed at any moment: the next one reads again what this one may have
- * written already, and whoever reads both files drops what is in the earlier one (file/join.h).
- * Written means handed to the kernel: that outlives us, not a loss of power.
+ * Draining a pinned capture into a file. Purpose: what `drain` does once its options are parsed.
+ * Invariant: a reader's position, in the kernel's ring or in a segment, moves only when what lies
+ * before it is written to the file. So a drainer may be killed at any moment: the next one reads
+ * again what this one may have written already, and whoever reads both files drops what is in the
+ * earlier one (file/join.h). Written means handed to the kernel: that outlives us, not a loss of
+ * power.
  */
 #ifndef SCOPETRACE_PINNED_DRAIN_H
 #define SCOPETRACE_PINNED_DRAIN_H

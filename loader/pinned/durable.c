@@ -21,7 +21,9 @@ static int thread(struct event_output *output, const struct thread_info *info)
 	return write_out(output, below(output)->thread(below(output), info));
 }
 
-/* Those of a segment are told again by the next reader, as long as its position is not committed. */
+/*
+ * Those of a segment are told again by the next reader, as long as its position is not committed.
+ */
 static int loss(struct event_output *output, const struct loss_event *event)
 {
 	int err = below(output)->loss(below(output), event);

@@ -21,15 +21,21 @@
 #include "pinned/names.h"
 #include "probe/site.h"
 
-#define NO_GENERATION (~0u) /* none that is ever in force: the programs take no notice of such hits */
+/* none that is ever in force: the programs take no notice of such hits */
+#define NO_GENERATION (~0u)
 #define GONE_NS	      10000000000ull /* for the kernel to take links away */
 
 static int link_path(char path[PATH_MAX], const char *dir, const char *name)
 {
-	return snprintf(path, PATH_MAX, "%s/" PIN_LINKS "/%s", dir, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
+	return snprintf(path, PATH_MAX, "%s/" PIN_LINKS "/%s", dir, name) < PATH_MAX
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/*
+ * ---- reading
+ * ------------------------------------------------------------------------------------------
+ */
 
 /* What a second look at a hook tells, when there is room for its places. 0 or -errno. */
 static int read_places(int fd, struct pin_link *link)
@@ -171,7 +177,10 @@ bool pin_is_hooked(const char *dir, pid_t pid)
 	return hooked;
 }
 
-/* ---- the file of a hook ------------------------------------------------------------------------------- */
+/*
+ * ---- the file of a hook
+ * -------------------------------------------------------------------------------
+ */
 
 /* True if it is there, and is the file that the link's name tells, if that tells one. */
 static bool is_file_of(const struct pin_link *link, const char *path, struct pin_file *file)
@@ -189,7 +198,8 @@ static bool is_file_of(const struct pin_link *link, const char *path, struct pin
 }
 
 /* The kernel names a mapped file as it names that of a link, whatever mounts the process sees. */
-static bool find_mapped(const struct pin_link *link, pid_t pid, char path[PATH_MAX], struct pin_file *file)
+static bool find_mapped(const struct pin_link *link, pid_t pid, char path[PATH_MAX],
+			struct pin_file *file)
 {
 	char folder[64], target[PATH_MAX];
 	struct dirent *entry;
@@ -219,8 +229,8 @@ static bool find_of_process(const struct pin_link *link, pid_t pid, char path[PA
 		is_file_of(link, path, file));
 }
 
-bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t count, char path[PATH_MAX],
-		   struct pin_file *file)
+bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t count,
+		   char path[PATH_MAX], struct pin_file *file)
 {
 	pid_t owner = link->pid ? link->pid : pin_link_owner(link);
 
@@ -231,10 +241,14 @@ bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t c
 	for (size_t i = 0; i < count; i++)
 		if (find_of_process(link, (pid_t)others[i], path, file))
 			return true;
-	return snprintf(path, PATH_MAX, "%s", link->path) < PATH_MAX && is_file_of(link, path, file);
+	return snprintf(path, PATH_MAX, "%s", link->path) < PATH_MAX &&
+	       is_file_of(link, path, file);
 }
 
-/* ---- making them again -------------------------------------------------------------------------------- */
+/*
+ * ---- making them again
+ * --------------------------------------------------------------------------------
+ */
 
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path)
 {
@@ -254,7 +268,10 @@ int pin_link_again(const struct pin_link *link, pid_t pid, const char *path)
 	return fd;
 }
 
-/* Of a child that has ended and is not waited for yet: it never runs the file, and then its id is free. */
+/*
+ * Of a child that has ended and is not waited for yet: it never runs the file, and then its id is
+ * free.
+ */
 int pin_link_idle(const struct pin_link *link, const char *path)
 {
 	pid_t child = fork();
@@ -306,7 +323,10 @@ int pin_strip(const char *dir, const uint32_t *heirs, size_t count)
 	return err;
 }
 
-/* ---- removing ----------------------------------------------------------------------------------------- */
+/*
+ * ---- removing
+ * -----------------------------------------------------------------------------------------
+ */
 
 struct removed {
 	uint32_t id;
@@ -314,9 +334,9 @@ struct removed {
 };
 
 /*
- * The kernel frees what was unpinned a grace period later. Left to itself it first frees the id, and then
- * takes the probes away; but whoever closes the last descriptor of a link has to wait until they are. So the
- * links are held while what was pinned goes.
+ * The kernel frees what was unpinned a grace period later. Left to itself it first frees the id,
+ * and then takes the probes away; but whoever closes the last descriptor of a link has to wait
+ * until they are. So the links are held while what was pinned goes.
  */
 static void wait_until_gone(const struct removed *removed, size_t count)
 {
@@ -343,7 +363,8 @@ static void wait_until_gone(const struct removed *removed, size_t count)
 	}
 }
 
-static int remove_link(const char *dir, const struct pin_link *link, bool hold, struct removed *removed)
+static int remove_link(const char *dir, const struct pin_link *link, bool hold,
+		       struct removed *removed)
 {
 	char path[PATH_MAX];
 	int err = link_path(path, dir, link->name);
@@ -375,7 +396,8 @@ int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct
 	for (size_t i = 0; i < links.count && !err; i++) {
 		if (wanted && !wanted(context, &links.items[i]))
 			continue;
-		err = remove_link(dir, &links.items[i], wanted && !links.items[i].pid, &removed[count]);
+		err = remove_link(dir, &links.items[i], wanted && !links.items[i].pid,
+				  &removed[count]);
 		count += !err;
 	}
 	if (count)

@@ -12,7 +12,10 @@
 #include "base/vec.h"
 #include "pinned/directory.h"
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/*
+ * ---- opening
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int check_version(const struct pinned *pinned)
 {
@@ -30,9 +33,10 @@ static int check_version(const struct pinned *pinned)
 	}
 	if (settings.version == SCOPETRACE_BPF_VERSION)
 		return 0;
-	log_error("the capture in %s is of version %u, and this scopetrace reads version %d: use the "
-		  "scopetrace that attached it",
-		  pinned->dir, settings.version, SCOPETRACE_BPF_VERSION);
+	log_error(
+		"the capture in %s is of version %u, and this scopetrace reads version %d: use the "
+		"scopetrace that attached it",
+		pinned->dir, settings.version, SCOPETRACE_BPF_VERSION);
 	return -EPROTO;
 }
 
@@ -52,14 +56,15 @@ int pinned_open(struct pinned *pinned, const char *dir)
 	int err;
 
 	/* The inode first: what is exchanged meanwhile does not stand. */
-	*pinned = (struct pinned){
-		.dir = dir, .cpu_count = libbpf_num_possible_cpus(), .inode = pin_settings_inode(dir)};
+	*pinned = (struct pinned){.dir = dir,
+				  .cpu_count = libbpf_num_possible_cpus(),
+				  .inode = pin_settings_inode(dir)};
 	if (pinned->cpu_count < 0)
 		return pinned->cpu_count;
 	if (!pin_is_loaded(dir)) {
 		err = errno == EACCES ? -EACCES : -ENOENT;
-		log_error("no capture is pinned in %s%s: `scopetrace attach --pin DIR` makes one", dir,
-			  err == -EACCES ? " that you may see" : "");
+		log_error("no capture is pinned in %s%s: `scopetrace attach --pin DIR` makes one",
+			  dir, err == -EACCES ? " that you may see" : "");
 		return err;
 	}
 	pinned->object = pin_open(dir, false);
@@ -95,7 +100,8 @@ int pinned_silence(const char *dir)
 	struct pairing_settings settings;
 	struct bpf_map_info info = {0};
 	uint32_t length = sizeof(info), zero = 0;
-	int fd = pin_open_settings(dir), err = fd < 0 ? fd : bpf_map_get_info_by_fd(fd, &info, &length);
+	int fd = pin_open_settings(dir),
+	    err = fd < 0 ? fd : bpf_map_get_info_by_fd(fd, &info, &length);
 
 	if (!err && info.value_size != sizeof(settings))
 		err = -EPROTO;
@@ -114,7 +120,10 @@ int pinned_map(const struct pinned *pinned, const char *name)
 	return probe_object_map(pinned->object, name);
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------ */
+/*
+ * ---- entries
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int get(const struct pinned *pinned, const char *map, uint32_t key, void *value)
 {
@@ -166,7 +175,8 @@ int pinned_function(const struct pinned *pinned, uint32_t id, struct function_se
 	return err;
 }
 
-int pinned_put_function(const struct pinned *pinned, uint32_t id, const struct function_setting *function)
+int pinned_put_function(const struct pinned *pinned, uint32_t id,
+			const struct function_setting *function)
 {
 	return put(pinned, "functions", id, function);
 }
@@ -201,7 +211,10 @@ int pinned_pending(const struct pinned *pinned, struct pending_loss *sum)
 	return err;
 }
 
-/* ---- processes ---------------------------------------------------------------------------------------- */
+/*
+ * ---- processes
+ * ----------------------------------------------------------------------------------------
+ */
 
 int pinned_put_target(const struct pinned *pinned, pid_t pid, bool on)
 {
@@ -236,14 +249,16 @@ int pinned_targets(const struct pinned *pinned, struct pinned_target **targets, 
 			continue;
 		err = vec_grow(targets, &capacity, *count);
 		if (!err)
-			(*targets)[(*count)++] = (struct pinned_target){(pid_t)key, setting.on != 0};
+			(*targets)[(*count)++] =
+				(struct pinned_target){(pid_t)key, setting.on != 0};
 	}
 	if (err)
 		log_error("cannot list the processes of %s: %s", pinned->dir, strerror(-err));
 	return err;
 }
 
-int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets, size_t *count)
+int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets,
+			    size_t *count)
 {
 	struct pairing_settings settings;
 	int err = pinned_targets(pinned, targets, count);

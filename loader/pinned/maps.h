@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A pinned capture by what its maps hold. Purpose: whoever opens the directory needs nothing else to name the
- * functions, change what is captured and tell how it stands. Owner: a command; one thread. The maps change
- * under it: each call reads them anew.
+ * A pinned capture by what its maps hold. Purpose: whoever opens the directory needs nothing else
+ * to name the functions, change what is captured and tell how it stands. Owner: a command; one
+ * thread. The maps change under it: each call reads them anew.
  */
 #ifndef SCOPETRACE_PINNED_MAPS_H
 #define SCOPETRACE_PINNED_MAPS_H
@@ -25,15 +25,17 @@ struct pinned {
 };
 
 /*
- * Opens the maps. 0, or with the failure said: -ENOENT nothing is pinned there, -EACCES, -EPROTO of another
- * build, -ENODATA it is loaded and nothing is attached.
+ * Opens the maps. 0, or with the failure said: -ENOENT nothing is pinned there, -EACCES, -EPROTO of
+ * another build, -ENODATA it is loaded and nothing is attached.
  */
 int pinned_open(struct pinned *pinned, const char *dir);
 /* To end it: whatever state it is in. 0 or -errno, not said. */
 int pinned_open_any(struct pinned *pinned, const char *dir);
 void pinned_close(struct pinned *pinned); /* takes a zeroed one */
 
-/* False once its maps were removed by hand, or others were pinned in their place: nobody but us has it then.
+/*
+ * False once its maps were removed by hand, or others were pinned in their place: nobody but us has
+ * it then.
  */
 bool pinned_stands(const struct pinned *pinned);
 
@@ -49,7 +51,8 @@ int pinned_put_settings(const struct pinned *pinned, const struct pairing_settin
 int pinned_capture(const struct pinned *pinned, struct capture_setting *capture);
 int pinned_put_capture(const struct pinned *pinned, const struct capture_setting *capture);
 int pinned_function(const struct pinned *pinned, uint32_t id, struct function_setting *function);
-int pinned_put_function(const struct pinned *pinned, uint32_t id, const struct function_setting *function);
+int pinned_put_function(const struct pinned *pinned, uint32_t id,
+			const struct function_setting *function);
 int pinned_counters(const struct pinned *pinned, uint32_t id, struct function_counters *sum);
 int pinned_pending(const struct pinned *pinned, struct pending_loss *sum);
 int pinned_put_target(const struct pinned *pinned, pid_t pid, bool on);
@@ -63,9 +66,12 @@ struct pinned_target {
 /* malloc'ed; 0 or -errno, said. */
 int pinned_targets(const struct pinned *pinned, struct pinned_target **targets, size_t *count);
 /* The same; all are on while the settings say not to heed what the map says. */
-int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets, size_t *count);
+int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets,
+			    size_t *count);
 
-/* Children of the processes that still bear breakpoints are freed of them. True if there were any. */
+/*
+ * Children of the processes that still bear breakpoints are freed of them. True if there were any.
+ */
 bool pinned_free_heirs(const struct pinned *pinned);
 
 /* A call that is open at this moment. */

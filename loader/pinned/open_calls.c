@@ -22,7 +22,10 @@ struct slots {
 	size_t capacity;
 };
 
-/* ---- both maps ---------------------------------------------------------------------------------------- */
+/*
+ * ---- both maps
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* One without a call tells still what became of others. */
 static int add_slot(struct slots *slots, const struct open_key *key, const struct open_slot *slot)
@@ -63,8 +66,8 @@ static int add_hashed(const struct pinned *pinned, struct slots *slots)
 	while (!err && !is_last) {
 		uint32_t count = BATCH;
 
-		err = bpf_map_lookup_batch(pinned_map(pinned, "open_scopes"), after, &place, keys, found,
-					   &count, NULL);
+		err = bpf_map_lookup_batch(pinned_map(pinned, "open_scopes"), after, &place, keys,
+					   found, &count, NULL);
 		is_last = err == -ENOENT;
 		if (is_last)
 			err = 0;
@@ -97,7 +100,10 @@ static int by_stack_and_depth(const void *left, const void *right)
 	return by_thread_and_depth(left, right);
 }
 
-/* Where stacks migrate the key is the process's, and what is known is the thread that entered, if that. */
+/*
+ * Where stacks migrate the key is the process's, and what is known is the thread that entered, if
+ * that.
+ */
 static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
 {
 	if (!at->key.of_process)
@@ -105,12 +111,15 @@ static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
 	return frame->flags & OPEN_FRAME_BY_EXIT ? frame->detail : at->slot.tgid;
 }
 
-/* ---- their calls -------------------------------------------------------------------------------------- */
+/*
+ * ---- their calls
+ * --------------------------------------------------------------------------------------
+ */
 
 /* The frames of one slot, outermost first, but for those that were left without a return: something further
  * out on their stack was hit after they began. */
-static int add_calls(struct pinned_call **calls, size_t *count, size_t *capacity, const struct slot_at *at,
-		     uint64_t latest_above)
+static int add_calls(struct pinned_call **calls, size_t *count, size_t *capacity,
+		     const struct slot_at *at, uint64_t latest_above)
 {
 	uint32_t length = at->slot.chain_length < MAX_CHAIN ? at->slot.chain_length : MAX_CHAIN;
 
@@ -190,6 +199,7 @@ int pinned_open_calls(const struct pinned *pinned, struct pinned_call **calls, s
 	}
 	free(slots.items);
 	if (err)
-		log_error("cannot read which calls of %s are open: %s", pinned->dir, strerror(-err));
+		log_error("cannot read which calls of %s are open: %s", pinned->dir,
+			  strerror(-err));
 	return err;
 }

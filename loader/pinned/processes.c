@@ -35,14 +35,18 @@ struct adding {
 	unsigned made;
 };
 
-/* ---- what the process has of the functions ------------------------------------------------------------ */
+/*
+ * ---- what the process has of the functions
+ * ------------------------------------------------------------
+ */
 
 /* As probe_session keeps it: the end, if it is too long. */
 static bool is_module(const struct function_setting *setting, const struct module *module)
 {
 	size_t length = strlen(module->path), room = sizeof(setting->module) - 1;
 
-	return strcmp(setting->module, length > room ? module->path + length - room : module->path) == 0;
+	return strcmp(setting->module,
+		      length > room ? module->path + length - room : module->path) == 0;
 }
 
 static const struct function *find_function(const struct symbol_table *symbols,
@@ -91,7 +95,10 @@ static int find_functions(struct adding *a)
 	return -ENOENT;
 }
 
-/* ---- whether the hooks as they are do it no harm ------------------------------------------------------- */
+/*
+ * ---- whether the hooks as they are do it no harm
+ * -------------------------------------------------------
+ */
 
 /* How its returns would be seen if it were attached to by itself. */
 static int plan(const struct adding *a, const struct function *function, struct return_plan *made)
@@ -129,7 +136,10 @@ static int check_hazard(struct adding *a)
 	return err;
 }
 
-/* ---- its files ---------------------------------------------------------------------------------------- */
+/*
+ * ---- its files
+ * ----------------------------------------------------------------------------------------
+ */
 
 static bool read_equal(int a, int b)
 {
@@ -137,7 +147,8 @@ static bool read_equal(int a, int b)
 	ssize_t length;
 
 	while ((length = read(a, left, sizeof(left))) > 0)
-		if (read(b, right, (size_t)length) != length || memcmp(left, right, (size_t)length) != 0)
+		if (read(b, right, (size_t)length) != length ||
+		    memcmp(left, right, (size_t)length) != 0)
 			return false;
 	return length == 0;
 }
@@ -158,7 +169,8 @@ static bool is_copy(const char *path, const char *of)
 }
 
 /* The link's file, or a copy of it, among these; NULL: it is not. */
-static const struct module *find_file(const struct module_list *modules, const struct pin_link *link)
+static const struct module *find_file(const struct module_list *modules,
+				      const struct pin_link *link)
 {
 	struct pin_file file = link->file;
 	char path[PATH_MAX];
@@ -179,13 +191,16 @@ static const struct module *find_file(const struct module_list *modules, const s
 	return NULL;
 }
 
-/* ---- its links ---------------------------------------------------------------------------------------- */
+/*
+ * ---- its links
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* The same places of the same file, hit for the same program. */
 static bool is_alike(const struct pin_link *a, const struct pin_link *b)
 {
-	if (!a->is_hook || !b->is_hook || a->program != b->program || a->is_return != b->is_return ||
-	    a->count != b->count || strcmp(a->path, b->path) != 0)
+	if (!a->is_hook || !b->is_hook || a->program != b->program ||
+	    a->is_return != b->is_return || a->count != b->count || strcmp(a->path, b->path) != 0)
 		return false;
 	return memcmp(a->offsets, b->offsets, a->count * sizeof(*a->offsets)) == 0;
 }
@@ -260,7 +275,8 @@ static int add_links(struct adding *a)
 			err = add_link(a, &a->links.items[i]);
 	if (err || a->made)
 		return err;
-	log_error("process %d runs none of the files that are hooked, or they were replaced since", a->pid);
+	log_error("process %d runs none of the files that are hooked, or they were replaced since",
+		  a->pid);
 	return -ENOENT;
 }
 
@@ -326,14 +342,18 @@ int pinned_add(const struct pinned *pinned, pid_t pid)
 	if (!err)
 		err = add(&a);
 	if (!err)
-		log_info("process %d (%s) is hooked as well, by %u links", a.pid, process.comm, a.made);
+		log_info("process %d (%s) is hooked as well, by %u links", a.pid, process.comm,
+			 a.made);
 	free(a.functions);
 	pin_links_clear(&a.links);
 	process_close(&process);
 	return err;
 }
 
-/* ---- again, after an exec by a thread that was not the first ------------------------------------------- */
+/*
+ * ---- again, after an exec by a thread that was not the first
+ * -------------------------------------------
+ */
 
 /* Of this process, and the kernel takes it to be of a thread that has ended. */
 static bool is_lost(const struct pin_link *link, pid_t pid)
@@ -354,7 +374,8 @@ static bool is_in_force(void *context, const struct pin_link *link)
 {
 	const struct adding *a = context;
 
-	return pin_link_owner(link) == a->pid && link->pid && is_alike_to_chosen(a, link, a->links.count);
+	return pin_link_owner(link) == a->pid && link->pid &&
+	       is_alike_to_chosen(a, link, a->links.count);
 }
 
 static bool is_over(void *context, const struct pin_link *link)
@@ -379,7 +400,8 @@ static unsigned first_free_number(const struct pin_links *links, pid_t pid)
 	for (size_t i = 0; i < links->count; i++) {
 		const char *dash = strchr(links->items[i].name, '-');
 
-		if (pin_link_owner(&links->items[i]) == pid && dash && strtoul(dash + 1, NULL, 10) >= number)
+		if (pin_link_owner(&links->items[i]) == pid && dash &&
+		    strtoul(dash + 1, NULL, 10) >= number)
 			number = (unsigned)strtoul(dash + 1, NULL, 10) + 1;
 	}
 	return number;
@@ -412,14 +434,16 @@ static int choose_lost(struct adding *a, const struct pin_known *known, size_t k
 		err = -ENOMEM;
 	for (size_t i = 0; i < a->links.count && !err; i++) {
 		recall(&a->links.items[i], known, known_count);
-		a->chosen[i] = is_lost(&a->links.items[i], a->pid) && find_file(&modules, &a->links.items[i]);
+		a->chosen[i] = is_lost(&a->links.items[i], a->pid) &&
+			       find_file(&modules, &a->links.items[i]);
 		a->chosen_count += a->chosen[i];
 	}
 	module_list_close(&modules);
 	return err;
 }
 
-bool pinned_add_is_due(const struct pin_links *links, pid_t pid, const struct pin_known *known, size_t count)
+bool pinned_add_is_due(const struct pin_links *links, pid_t pid, const struct pin_known *known,
+		       size_t count)
 {
 	struct adding a = {.pid = pid, .links = *links};
 
@@ -430,10 +454,10 @@ bool pinned_add_is_due(const struct pin_links *links, pid_t pid, const struct pi
 }
 
 /*
- * The dead leader that the links are to still counts as one of the process's threads: once others have put
- * breakpoints in the same places, the kernel runs their programs as well, and each call would be seen twice.
- * So they are gone before that; what they tell of the places is kept meanwhile by links that are in force
- * nowhere.
+ * The dead leader that the links are to still counts as one of the process's threads: once others
+ * have put breakpoints in the same places, the kernel runs their programs as well, and each call
+ * would be seen twice. So they are gone before that; what they tell of the places is kept meanwhile
+ * by links that are in force nowhere.
  */
 static int make_idle(struct adding *a)
 {
@@ -474,7 +498,8 @@ static int add_chosen(struct adding *a)
 	return err;
 }
 
-int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_known *known, size_t count)
+int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_known *known,
+		     size_t count)
 {
 	struct adding a = {.pinned = pinned, .pid = pid};
 	int err = read_links(pinned, &a.links);
@@ -496,7 +521,10 @@ int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_kn
 	return err;
 }
 
-/* ---- out again ---------------------------------------------------------------------------------------- */
+/*
+ * ---- out again
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* True if no link that stays tells which places of the file are hooked. */
 static bool is_last(const struct pin_links *links, const struct pin_link *link, pid_t pid)
@@ -508,8 +536,9 @@ static bool is_last(const struct pin_links *links, const struct pin_link *link, 
 }
 
 /*
- * Which places are hooked, and with which cookies, is known by links alone: the exits of functions stand in
- * no map. So the last link to a file is kept for processes that are added later, in force nowhere.
+ * Which places are hooked, and with which cookies, is known by links alone: the exits of functions
+ * stand in no map. So the last link to a file is kept for processes that are added later, in force
+ * nowhere.
  */
 static void keep_link(const struct pinned *pinned, const struct pin_link *link)
 {

@@ -12,7 +12,10 @@
 #include "program/process.h"
 #include "plan/returns.h"
 
-/* ---- for both ----------------------------------------------------------------------------------------- */
+/*
+ * ---- for both
+ * -----------------------------------------------------------------------------------------
+ */
 
 static const char *state(const struct pinned_status *s)
 {
@@ -83,7 +86,10 @@ static bool comm_of(pid_t pid, char comm[17])
 	return there;
 }
 
-/* ---- for people --------------------------------------------------------------------------------------- */
+/*
+ * ---- for people
+ * ---------------------------------------------------------------------------------------
+ */
 
 static void print_targets(const struct pinned_status *s)
 {
@@ -97,7 +103,8 @@ static void print_targets(const struct pinned_status *s)
 
 		printf("process %d (%s): %s, %zu links to %" PRIu64 " places\n", target->pid,
 		       there && text ? text : "ended",
-		       target->on || !(s->settings.flags & SETTING_TARGETS) ? "on" : "off", links, sites);
+		       target->on || !(s->settings.flags & SETTING_TARGETS) ? "on" : "off", links,
+		       sites);
 		free(text);
 	}
 }
@@ -130,17 +137,18 @@ static void print_watcher(const struct pinned_status *s)
 
 static void print_functions(const struct pinned_status *s)
 {
-	printf("\n%12s %12s %12s %10s  %-11s %s\n", "entries", "completed", "ring lost", "open", "returns",
-	       "function");
+	printf("\n%12s %12s %12s %10s  %-11s %s\n", "entries", "completed", "ring lost", "open",
+	       "returns", "function");
 	for (uint32_t i = 0; i < s->pinned.capture.functions; i++) {
 		const struct function_counters *c = &s->counters[i];
 		const struct function_setting *f = &s->functions[i];
 		char *name = shown(f->name);
 
-		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n", (uint64_t)c->entries,
-		       (uint64_t)c->completed, (uint64_t)c->ring_lost, open_calls(s, i),
-		       f->returns ? return_way_name((enum return_way)f->returns) : "-", name ? name : "?",
-		       f->flags & FUNCTION_OFF ? " (off)" : "");
+		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n",
+		       (uint64_t)c->entries, (uint64_t)c->completed, (uint64_t)c->ring_lost,
+		       open_calls(s, i),
+		       f->returns ? return_way_name((enum return_way)f->returns) : "-",
+		       name ? name : "?", f->flags & FUNCTION_OFF ? " (off)" : "");
 		free(name);
 	}
 }
@@ -153,7 +161,8 @@ static void print_open(const struct pinned_status *s, uint64_t now)
 		char *name = shown(function_name(s, call->function));
 
 		printf("  pid %u tid %u  %10.3f ms  %s\n", call->tgid, call->tid,
-		       now > call->start_ns ? (double)(now - call->start_ns) / 1e6 : 0, name ? name : "?");
+		       now > call->start_ns ? (double)(now - call->start_ns) / 1e6 : 0,
+		       name ? name : "?");
 		free(name);
 	}
 }
@@ -180,7 +189,10 @@ void pinned_status_text(const struct pinned_status *s)
 	print_open(s, now);
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------- */
+/*
+ * ---- for programs
+ * -------------------------------------------------------------------------------------
+ */
 
 static void json_string(const char *key, const char *value)
 {
@@ -248,9 +260,10 @@ static void json_functions(const struct pinned_status *s)
 		printf("%s\n{\"id\":%u", i ? "," : "", i);
 		json_name(f->name);
 		json_string("path", f->module);
-		json_string("returns", f->returns ? return_way_name((enum return_way)f->returns) : "");
-		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64, f->flags & FUNCTION_OFF ? "true" : "false",
-		       (uint64_t)f->minimum_ns);
+		json_string("returns",
+			    f->returns ? return_way_name((enum return_way)f->returns) : "");
+		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64,
+		       f->flags & FUNCTION_OFF ? "true" : "false", (uint64_t)f->minimum_ns);
 		json_terms(c);
 		printf(",\"open\":%zu}", open_calls(s, i));
 	}
@@ -294,8 +307,8 @@ static void json_calls(const struct pinned_status *s)
 	for (size_t i = 0; i < s->call_count; i++) {
 		const struct pinned_call *call = &s->calls[i];
 
-		printf("%s\n{\"pid\":%u,\"tid\":%u,\"start_ns\":%" PRIu64 ",\"function\":%u", i ? "," : "",
-		       call->tgid, call->tid, call->start_ns, call->function);
+		printf("%s\n{\"pid\":%u,\"tid\":%u,\"start_ns\":%" PRIu64 ",\"function\":%u",
+		       i ? "," : "", call->tgid, call->tid, call->start_ns, call->function);
 		json_name(function_name(s, call->function));
 		printf("}");
 	}
@@ -309,7 +322,8 @@ void pinned_status_json(const struct pinned_status *s)
 	sum_up(s, &sum);
 	printf("{\"state\":\"%s\"", state(s));
 	json_string("directory", s->pinned.dir);
-	printf(",\"start_ns\":%" PRIu64 ",\"now_ns\":%" PRIu64 ",\"drained\":%s,\"minimum_ns\":%" PRIu64
+	printf(",\"start_ns\":%" PRIu64 ",\"now_ns\":%" PRIu64
+	       ",\"drained\":%s,\"minimum_ns\":%" PRIu64
 	       ",\"ring_bytes\":%zu,\"waiting_bytes\":%zu,\"thread_records_lost\":%" PRIu64,
 	       (uint64_t)s->pinned.capture.start_ns, io_now_ns(), s->drained ? "true" : "false",
 	       (uint64_t)s->settings.minimum_ns, s->ring_bytes, s->waiting_bytes,

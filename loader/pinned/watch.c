@@ -23,8 +23,8 @@
 #include "program/process.h"
 
 #define ROUND_NS 20000000ull
-#define LOOK_NS                                                                                     \
-	500000000ull  /* how often a process without a segment is looked at, and children are freed \
+#define LOOK_NS \
+	500000000ull /* how often a process without a segment is looked at, and children are freed \
 		       */
 #define HOOK_SHARE 50 /* asking whether it can be hooked again: one part in so many of the time */
 
@@ -33,8 +33,9 @@ struct watched {
 	int pidfd; /* -1: it had ended */
 	bool listed;
 	bool on;
-	struct source *segment; /* open while nobody drains; NULL: it has none, or a drainer has it */
-	uint64_t hook_ns;	/* not before then again */
+	/* open while nobody drains; NULL: it has none, or a drainer has it */
+	struct source *segment;
+	uint64_t hook_ns; /* not before then again */
 };
 
 struct watch {
@@ -46,7 +47,10 @@ struct watch {
 	uint64_t looked_ns;
 };
 
-/* ---- processes ---------------------------------------------------------------------------------------- */
+/*
+ * ---- processes
+ * ----------------------------------------------------------------------------------------
+ */
 
 static bool has_ended(const struct watched *process)
 {
@@ -94,8 +98,10 @@ static int know(struct watch *watch, pid_t pid, bool on)
 	} else {
 		process = &watch->processes[watch->count++];
 	}
-	*process = (struct watched){
-		.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .listed = true, .on = on};
+	*process = (struct watched){.pid = pid,
+				    .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+				    .listed = true,
+				    .on = on};
 	return 0;
 }
 
@@ -129,7 +135,10 @@ static int list_processes(struct watch *watch)
 	return err;
 }
 
-/* ---- segments ----------------------------------------------------------------------------------------- */
+/*
+ * ---- segments
+ * -----------------------------------------------------------------------------------------
+ */
 
 /* A drainer renews by itself, and a segment has one reader. */
 static void let_go(struct watch *watch)
@@ -146,7 +155,8 @@ static void renew(struct watch *watch, bool look)
 	for (size_t i = 0; i < watch->count; i++) {
 		struct watched *process = &watch->processes[i];
 
-		if (process->segment && (!process->on || process->segment->ops->gone(process->segment)))
+		if (process->segment &&
+		    (!process->on || process->segment->ops->gone(process->segment)))
 			close_segment(process);
 		if (!process->segment && look && process->on && !has_ended(process))
 			process->segment = shm_source_try(process->pid, NULL);
@@ -155,7 +165,10 @@ static void renew(struct watch *watch, bool look)
 	}
 }
 
-/* ---- hooks -------------------------------------------------------------------------------------------- */
+/*
+ * ---- hooks
+ * --------------------------------------------------------------------------------------------
+ */
 
 /* Not where another command is just changing something: it is looked at again soon. A program that runs none
  * of the files stays a process of the capture, by its manual scopes. */
@@ -193,7 +206,8 @@ static void learn_files(struct watch *watch, const struct pin_links *links)
 		known[count].link = link->id;
 		if (before)
 			known[count++] = *before;
-		else if (link->is_hook && link->pid && pin_link_file(link, NULL, 0, path, &known[count].file))
+		else if (link->is_hook && link->pid &&
+			 pin_link_file(link, NULL, 0, path, &known[count].file))
 			count++;
 	}
 	free(watch->known);
@@ -222,7 +236,10 @@ static void find_lost_hooks(struct watch *watch)
 	pin_links_clear(&links);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------- */
+/*
+ * ---- the loop
+ * -----------------------------------------------------------------------------------------
+ */
 
 static int round_of(struct watch *watch)
 {
@@ -258,7 +275,9 @@ static bool goes_on(const struct watch *watch)
 	return !pinned_settings(&watch->pinned, &settings) && settings.generation;
 }
 
-/* Until the capture ends, or is removed by hand. Whoever takes the rest goes on where we leave off. */
+/*
+ * Until the capture ends, or is removed by hand. Whoever takes the rest goes on where we leave off.
+ */
 static void run(struct watch *watch)
 {
 	bool stands = true;
@@ -275,7 +294,10 @@ static void run(struct watch *watch)
 	free(watch->known);
 }
 
-/* ---- starting it -------------------------------------------------------------------------------------- */
+/*
+ * ---- starting it
+ * --------------------------------------------------------------------------------------
+ */
 
 enum { CHANNEL = STDERR_FILENO + 1 };
 
@@ -302,7 +324,8 @@ static void watch_until_end(void)
 	if (read(CHANNEL, dir, sizeof(dir) - 1) <= 0)
 		return;
 	err = pinned_open(&watch.pinned, dir);
-	if (write(CHANNEL, &err, sizeof(err)) == sizeof(err) && !err && read(CHANNEL, dir, 1) == 0) {
+	if (write(CHANNEL, &err, sizeof(err)) == sizeof(err) && !err &&
+	    read(CHANNEL, dir, 1) == 0) {
 		close(CHANNEL);
 		if (!chdir("/"))
 			run(&watch);

@@ -38,8 +38,8 @@ static const struct danger raisers[] = {
 	{"pthread_exit", HAZARD_SKIPS, false},
 	{"thrd_exit", HAZARD_SKIPS, false},
 	/*
-	 * A deferred cancellation comes in a system call, which older C libraries make asynchronous for its
-	 * time: a handler that runs a leaf then may be cancelled too.
+	 * A deferred cancellation comes in a system call, which older C libraries make asynchronous
+	 * for its time: a handler that runs a leaf then may be cancelled too.
 	 */
 	{"pthread_cancel", HAZARD_SKIPS, true},
 	{"pthread_setcanceltype", HAZARD_SKIPS, true},
@@ -49,7 +49,10 @@ static const struct danger raisers[] = {
 	{"jump_fcontext", HAZARD_MOVES, false},
 	{"make_fcontext", HAZARD_MOVES, false},
 	{"ontop_fcontext", HAZARD_MOVES, false},
-	/* A leaf called by a handler on such a stack ends the one that it interrupted, for the kernel. */
+	/*
+	 * A leaf called by a handler on such a stack ends the one that it interrupted, for the
+	 * kernel.
+	 */
 	{"sigaltstack", HAZARD_SIGNAL, true},
 	{"dlopen", HAZARD_LOADS, false},
 	{"dlmopen", HAZARD_LOADS, false},
@@ -58,7 +61,8 @@ static const struct danger raisers[] = {
 
 /* No dangers, but a handler may be where one of them happens. */
 static const char *const handlers[] = {
-	"sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal", "ssignal", "sigset", "sigvec",
+	"sigaction",	 "signal",  "bsd_signal", "sysv_signal",
+	"__sysv_signal", "ssignal", "sigset",	  "sigvec",
 };
 
 static const char *const execs[] = {
@@ -73,7 +77,9 @@ struct check {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- what was found ---------------------------------------------------------------------------- */
+/*
+ * ---- what was found ----------------------------------------------------------------------------
+ */
 
 const char *hazard_danger(enum hazard_kind kind)
 {
@@ -140,14 +146,16 @@ static const char *end_of(const char *path)
 static bool is_kept(const struct hazard *hazard, const char *object, enum hazard_kind kind)
 {
 	for (size_t i = 0; i < hazard->count; i++) {
-		if (hazard->items[i].kind == kind && strcmp(hazard->items[i].object, end_of(object)) == 0)
+		if (hazard->items[i].kind == kind &&
+		    strcmp(hazard->items[i].object, end_of(object)) == 0)
 			return true;
 	}
 	return false;
 }
 
 /* An object of "" is the process itself, of which more than one thing may be told. */
-static void find_hazard(struct hazard *hazard, const char *object, enum hazard_kind kind, const char *found)
+static void find_hazard(struct hazard *hazard, const char *object, enum hazard_kind kind,
+			const char *found)
 {
 	struct hazard_evidence *item;
 
@@ -173,7 +181,9 @@ static void find_in_module(struct check *check, enum hazard_kind kind, const cha
 	find_hazard(check->hazard, check->module->path, kind, found);
 }
 
-/* ---- one object -------------------------------------------------------------------------------- */
+/*
+ * ---- one object --------------------------------------------------------------------------------
+ */
 
 static void check_name(struct check *check)
 {
@@ -187,7 +197,8 @@ static void check_name(struct check *check)
 
 static bool is_named(const struct image_symbol *symbol, size_t length, const char *name)
 {
-	return symbol->name[0] == name[0] && strncmp(symbol->name, name, length) == 0 && !name[length];
+	return symbol->name[0] == name[0] && strncmp(symbol->name, name, length) == 0 &&
+	       !name[length];
 }
 
 /* What is imported, and what is defined: a static program imports nothing. */
@@ -198,7 +209,8 @@ static int check_symbol(const struct image_symbol *symbol, void *context)
 	char found[96];
 
 	/* Most names of large programs are these, and none of ours. */
-	if ((symbol->name[0] == '_' && symbol->name[1] == 'Z') || (!symbol->undefined && !symbol->in_code))
+	if ((symbol->name[0] == '_' && symbol->name[1] == 'Z') ||
+	    (!symbol->undefined && !symbol->in_code))
 		return 0;
 	length = name_without_version(symbol->name);
 	for (size_t i = 0; i < LENGTH(handlers); i++)
@@ -231,17 +243,23 @@ static int check_stack(struct check *check, struct image *image)
 
 static int check_image(struct check *check, struct image *image)
 {
-	/* Its handlers and its scheduler come at any instruction, and all that it does is done by hand. */
-	if (image_has_section(image, ".note.go.buildid") || image_has_section(image, ".gopclntab")) {
+	/*
+	 * Its handlers and its scheduler come at any instruction, and all that it does is done by
+	 * hand.
+	 */
+	if (image_has_section(image, ".note.go.buildid") ||
+	    image_has_section(image, ".gopclntab")) {
 		find_in_module(check, HAZARD_MOVES, "is a Go program, whose stacks move");
 		check->hazard->interrupts = true;
 		check->hazard->moves_stacks = true;
 		return 0;
 	}
 	if (image_has_section(image, ".gcc_except_table"))
-		find_in_module(check, HAZARD_ABORTS, "has tables for exceptions (.gcc_except_table)");
+		find_in_module(check, HAZARD_ABORTS,
+			       "has tables for exceptions (.gcc_except_table)");
 	else if (unwind_has_personality(image))
-		find_in_module(check, HAZARD_ABORTS, "has clean-ups for exceptions (a personality routine)");
+		find_in_module(check, HAZARD_ABORTS,
+			       "has clean-ups for exceptions (a personality routine)");
 	image_each_symbol(image, check_symbol, check);
 	/* The verdict would be the same, and this is the slowest look at the largest objects. */
 	if (check->kinds & (1u << HAZARD_ABORTS | 1u << HAZARD_MOVES))
@@ -258,9 +276,10 @@ static int check_module(struct check *check)
 		return 0;
 	check_name(check);
 	err = image_open(check->module, &image);
-	if (err ==
-	    -ENOEXEC) { /* what a compiler at run time wrote to a file, or it would not be executable */
-		find_in_module(check, HAZARD_UNSEEN, "is mapped as code, but is not a program or library");
+	/* what a compiler at run time wrote to a file, or it would not be executable */
+	if (err == -ENOEXEC) {
+		find_in_module(check, HAZARD_UNSEEN,
+			       "is mapped as code, but is not a program or library");
 		return 0;
 	}
 	if (!err) {
@@ -273,7 +292,9 @@ static int check_module(struct check *check)
 	return err;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/*
+ * ---- all of them -------------------------------------------------------------------------------
+ */
 
 int hazard_add(struct hazard *hazard, const struct module *module)
 {
@@ -289,7 +310,8 @@ void hazard_add_unseen(struct hazard *hazard, const struct module_list *modules)
 	if (modules->makes_code)
 		find_hazard(hazard, "", HAZARD_UNSEEN, "the program runs code of its own making");
 	if (modules->is_incomplete)
-		find_hazard(hazard, "", HAZARD_UNSEEN, "not all of its files could be looked through");
+		find_hazard(hazard, "", HAZARD_UNSEEN,
+			    "not all of its files could be looked through");
 	conclude(hazard);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * May this process be hooked with uretprobes? Purpose: never to kill what we watch. A pending uretprobe
- * hijacks a return address; what then leaves the function in another way (a C++ exception, a Rust panic, the
- * end of a thread, a stack switch) aborts or corrupts the program (design: facts.md, the hazard table).
- * Invariants: the hazard belongs to the process: one object that may do such a thing is enough, whoever is
- * hooked. Who cannot look everywhere must not say that all is well.
+ * May this process be hooked with uretprobes? Purpose: never to kill what we watch. A pending
+ * uretprobe hijacks a return address; what then leaves the function in another way (a C++
+ * exception, a Rust panic, the end of a thread, a stack switch) aborts or corrupts the program
+ * (design: facts.md, the hazard table). Invariants: the hazard belongs to the process: one object
+ * that may do such a thing is enough, whoever is hooked. Who cannot look everywhere must not say
+ * that all is well.
  */
 #ifndef SCOPETRACE_PLAN_HAZARD_H
 #define SCOPETRACE_PLAN_HAZARD_H
@@ -43,15 +44,16 @@ struct hazard {
 	bool loads;
 	/*
 	 * Even a leaf, which calls nothing and leaves in no other way, may be left by a signal or
-	 * cancellation that comes while it runs: imports of pthread_cancel or pthread_setcanceltype,
-	 * sigaltstack, Go, code unseen; and exceptions, thread ends or stack switches where signal handlers
-	 * are installed too, as these may be what a handler does.
+	 * cancellation that comes while it runs: imports of pthread_cancel or
+	 * pthread_setcanceltype, sigaltstack, Go, code unseen; and exceptions, thread ends or stack
+	 * switches where signal handlers are installed too, as these may be what a handler does.
 	 */
 	bool asynchronous;
 	/* Go: a call may go on in another thread, and its stack elsewhere (--stacks=migrate is chosen by
 	 * itself) */
 	bool moves_stacks;
-	char evidence[512]; /* e.g. "/usr/lib/.../libstdc++.so.6 is mapped: a C++ exception ... (and 3 more)"
+	char evidence
+		[512]; /* e.g. "/usr/lib/.../libstdc++.so.6 is mapped: a C++ exception ... (and 3 more)"
 			     */
 	struct hazard_evidence items[HAZARD_EVIDENCE_MOST]; /* one of a kind for an object */
 	size_t count;
@@ -63,22 +65,28 @@ struct hazard {
 	bool interrupts; /* asynchronous without a handler */
 };
 
-/* What may happen, as a sentence's part: "a C++ exception or Rust panic through ... aborts the program". */
+/*
+ * What may happen, as a sentence's part: "a C++ exception or Rust panic through ... aborts the
+ * program".
+ */
 const char *hazard_danger(enum hazard_kind kind);
 
 /*
- * Looks at one object (again, if it was looked at before) and adds what it finds: for one that is mapped
- * later. The C library and ld.so are left out: they contain all of it. Starts from a zeroed hazard. 0, or
- * -errno of reading it (said; treat as a hazard).
+ * Looks at one object (again, if it was looked at before) and adds what it finds: for one that is
+ * mapped later. The C library and ld.so are left out: they contain all of it. Starts from a zeroed
+ * hazard. 0, or -errno of reading it (said; treat as a hazard).
  */
 int hazard_add(struct hazard *hazard, const struct module *module);
 
-/* What a list tells beside its modules: executable memory of the process's own making, files left out. */
+/*
+ * What a list tells beside its modules: executable memory of the process's own making, files left
+ * out.
+ */
 void hazard_add_unseen(struct hazard *hazard, const struct module_list *modules);
 
 /*
- * Looks at all of them, from the beginning, and at what else the list tells: executable memory of the
- * process's own making, files left out. 0, or -errno as above.
+ * Looks at all of them, from the beginning, and at what else the list tells: executable memory of
+ * the process's own making, files left out. 0, or -errno as above.
  */
 int hazard_check(const struct module_list *modules, struct hazard *hazard);
 

@@ -28,9 +28,14 @@ const char *return_reason_text(enum return_reason reason)
 	return texts[reason];
 }
 
-/* ---- one function ------------------------------------------------------------------------------------- */
+/*
+ * ---- one function
+ * -------------------------------------------------------------------------------------
+ */
 
-/* Go: what comes back to the entry is the other branch of the check for room, which does not pass the probe.
+/*
+ * Go: what comes back to the entry is the other branch of the check for room, which does not pass
+ * the probe.
  */
 static bool is_behind_stack_check(const struct hazard *hazard, const struct function *function)
 {
@@ -60,7 +65,8 @@ static int choose_instruction(struct return_plan *plan, const struct function *f
 		choice->shape = NULL;
 		return refuse(plan, choice, why);
 	}
-	choice->loops = choice->shape->is_looped_to && !is_behind_stack_check(plan->hazard, function);
+	choice->loops =
+		choice->shape->is_looped_to && !is_behind_stack_check(plan->hazard, function);
 	return 0;
 }
 
@@ -81,8 +87,9 @@ static int choose_harmless(struct return_plan *plan, const struct function *func
 	return 0;
 }
 
-static int choose(struct return_plan *plan, const struct hazard *hazard, const struct function *function,
-		  struct return_choice *choice, enum return_way way)
+static int choose(struct return_plan *plan, const struct hazard *hazard,
+		  const struct function *function, struct return_choice *choice,
+		  enum return_way way)
 {
 	if (way != RETURN_NONE && shapes_is_amid_frame(plan->shapes, function))
 		return refuse(plan, choice, "it is a label in the midst of another function");
@@ -102,10 +109,14 @@ static int choose(struct return_plan *plan, const struct hazard *hazard, const s
 			choice->reason = RETURN_CLOSED;
 		return err;
 	}
-	return choose_instruction(plan, function, choice, hazard->found ? RETURN_HAZARD : RETURN_EXEC);
+	return choose_instruction(plan, function, choice,
+				  hazard->found ? RETURN_HAZARD : RETURN_EXEC);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------- */
+/*
+ * ---- all of them
+ * --------------------------------------------------------------------------------------
+ */
 
 struct placed {
 	const struct function *function;
@@ -161,7 +172,8 @@ static int count_exits(struct return_plan *plan, const struct function *const *f
 	return 0;
 }
 
-static int choose_all(struct return_plan *plan, const struct function *const *functions, enum return_way way)
+static int choose_all(struct return_plan *plan, const struct function *const *functions,
+		      enum return_way way)
 {
 	int err = 0;
 
@@ -170,8 +182,9 @@ static int choose_all(struct return_plan *plan, const struct function *const *fu
 	return err;
 }
 
-int return_plan_make(struct return_plan *plan, const struct symbol_table *table, const struct hazard *hazard,
-		     const struct function *const *functions, size_t count, enum return_way way)
+int return_plan_make(struct return_plan *plan, const struct symbol_table *table,
+		     const struct hazard *hazard, const struct function *const *functions,
+		     size_t count, enum return_way way)
 {
 	int err;
 

@@ -10,7 +10,8 @@ static size_t count_choices(const struct return_plan *plan, int way, int reason)
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct return_choice *choice = &plan->choices[i];
 
-		count += !choice->refused && (int)choice->way == way && (int)choice->reason == reason;
+		count += !choice->refused && (int)choice->way == way &&
+			 (int)choice->reason == reason;
 	}
 	return count;
 }
@@ -25,12 +26,13 @@ void say_returns(const struct return_plan *plan, const struct hazard *hazard, bo
 			if (!count || (reason == RETURN_HARMLESS && !all))
 				continue;
 			if (way == RETURN_NONE) {
-				log_info("entries only: %zu of %zu functions, as --returns asks", count,
-					 plan->count);
+				log_info("entries only: %zu of %zu functions, as --returns asks",
+					 count, plan->count);
 				continue;
 			}
-			log_info("returns by %s: %zu of %zu functions (%s%s%s)", return_way_name(way), count,
-				 plan->count, return_reason_text(reason), tells_evidence ? ": " : "",
+			log_info("returns by %s: %zu of %zu functions (%s%s%s)",
+				 return_way_name(way), count, plan->count,
+				 return_reason_text(reason), tells_evidence ? ": " : "",
 				 tells_evidence ? hazard->evidence : "");
 		}
 	}

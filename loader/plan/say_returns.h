@@ -5,7 +5,10 @@
 
 #include "plan/returns.h"
 
-/* A line for each way and reason, on stderr; the usual case (uretprobes, nothing to fear) only if `all`. */
+/*
+ * A line for each way and reason, on stderr; the usual case (uretprobes, nothing to fear) only if
+ * `all`.
+ */
 void say_returns(const struct return_plan *plan, const struct hazard *hazard, bool all);
 
 #endif

@@ -37,7 +37,10 @@ struct probe_session {
 	bool detached;	     /* frames that are left open must not meet the returns of new links */
 };
 
-/* The functions of one binary and return mode in one process, by offset: what one pair of links holds. */
+/*
+ * The functions of one binary and return mode in one process, by offset: what one pair of links
+ * holds.
+ */
 struct group {
 	pid_t pid;
 	const char *binary;
@@ -50,16 +53,20 @@ struct group {
 	size_t count;
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/*
+ * ---- opening
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int check_options(size_t ring_bytes, size_t exit_count, size_t function_count)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	if (function_count == 0 || function_count > MAX_FUNCTIONS) {
-		log_error("cannot hook %zu functions at once: between 1 and %d are possible; narrow the "
-			  "selection",
-			  function_count, MAX_FUNCTIONS);
+		log_error(
+			"cannot hook %zu functions at once: between 1 and %d are possible; narrow the "
+			"selection",
+			function_count, MAX_FUNCTIONS);
 		return function_count ? -E2BIG : -EINVAL;
 	}
 	if (exit_count > MAX_EXIT_SITES) {
@@ -69,15 +76,17 @@ static int check_options(size_t ring_bytes, size_t exit_count, size_t function_c
 		return -E2BIG;
 	}
 	if (ring_bytes < page || ring_bytes & (ring_bytes - 1) || ring_bytes > 1u << 30) {
-		log_error("a ring of %zu bytes is not possible: choose a power of two from %zu to 1 GiB",
-			  ring_bytes, page);
+		log_error(
+			"a ring of %zu bytes is not possible: choose a power of two from %zu to 1 GiB",
+			ring_bytes, page);
 		return -EINVAL;
 	}
 	return 0;
 }
 
 /* The object is the session's, whatever comes; NULL: its loading failed, with errno. */
-static struct probe_session *open_with(struct probe_object *object, size_t function_count, size_t exit_count)
+static struct probe_session *open_with(struct probe_object *object, size_t function_count,
+				       size_t exit_count)
 {
 	struct probe_session *session = object ? calloc(1, sizeof(*session)) : NULL;
 	int err = errno;
@@ -148,7 +157,10 @@ static const char *module_of(const struct probe_function *function)
 	return function->module ? function->module : function->binary;
 }
 
-/* ---- one group ---------------------------------------------------------------------------------------- */
+/*
+ * ---- one group
+ * ----------------------------------------------------------------------------------------
+ */
 
 static const enum probe_program entry_programs[] = {
 	[RETURNS_URETPROBE] = PROBE_ENTRY,
@@ -156,7 +168,8 @@ static const enum probe_program entry_programs[] = {
 	[RETURNS_NONE] = PROBE_INSTANT,
 };
 
-static int link_group(struct probe_session *session, const struct group *group, enum probe_program program)
+static int link_group(struct probe_session *session, const struct group *group,
+		      enum probe_program program)
 {
 	const struct link_sites sites = {group->pid,	 group->binary,	 group->offsets,
 					 group->cookies, group->refused, group->count};
@@ -179,15 +192,15 @@ static int link_exits(struct probe_session *session, const struct group *group)
 {
 	int map = probe_object_map(session->object, "exit_sites");
 	struct exit_table table;
-	int err = exit_table_make(&table, &session->places, group->functions, group->ids, group->refused,
-				  group->count, session->generation, map);
+	int err = exit_table_make(&table, &session->places, group->functions, group->ids,
+				  group->refused, group->count, session->generation, map);
 
 	if (!err) {
 		const struct link_sites sites = {group->pid,	group->binary, table.offsets,
 						 table.cookies, table.refused, table.count};
 
-		err = link_make(&session->links, &sites, probe_object_program(session->object, PROBE_EXIT),
-				false);
+		err = link_make(&session->links, &sites,
+				probe_object_program(session->object, PROBE_EXIT), false);
 		exit_table_refuse_owners(&table, group->refused);
 	}
 	exit_table_clear(&table);
@@ -202,8 +215,8 @@ static int link_ends(struct probe_session *session, const struct group *group)
 }
 
 /*
- * Ends, then entries. True in *again if a function was refused by one of its sites while others of it are
- * linked: all is then to be made anew without it.
+ * Ends, then entries. True in *again if a function was refused by one of its sites while others of
+ * it are linked: all is then to be made anew without it.
  */
 static int link_both(struct probe_session *session, const struct group *group, bool *again)
 {
@@ -263,9 +276,10 @@ static void settle_refused(struct probe_session *session, const struct group *gr
 		if (!group->refused[i])
 			continue;
 		if (refused++ < MOST_NAMED)
-			log_warning("the kernel refuses a probe on %s (%s+%#llx): %s; it is left out",
-				    function->display, module_of(function),
-				    (unsigned long long)function->offset, refusal(group->refused[i]));
+			log_warning(
+				"the kernel refuses a probe on %s (%s+%#llx): %s; it is left out",
+				function->display, module_of(function),
+				(unsigned long long)function->offset, refusal(group->refused[i]));
 	}
 	if (refused > MOST_NAMED)
 		log_warning("and %zu more of %s are left out", refused - MOST_NAMED,
@@ -294,7 +308,10 @@ static int attach_group(struct probe_session *session, struct group *group)
 	return err;
 }
 
-/* ---- grouping ----------------------------------------------------------------------------------------- */
+/*
+ * ---- grouping
+ * -----------------------------------------------------------------------------------------
+ */
 
 static enum return_mode returns_of(const struct probe_function *function)
 {
@@ -327,16 +344,17 @@ static int refuse_two_at_one_address(const struct probe_function *functions, con
 
 		if (a->offset != b->offset || strcmp(a->binary, b->binary) != 0)
 			continue;
-		log_error("%s and %s are one function of %s (both at %#llx): choose one of the names",
-			  a->display, b->display, module_of(a), (unsigned long long)a->offset);
+		log_error(
+			"%s and %s are one function of %s (both at %#llx): choose one of the names",
+			a->display, b->display, module_of(a), (unsigned long long)a->offset);
 		return -EINVAL;
 	}
 	return 0;
 }
 
 /* `ids` in the order of their groups: attaches each. */
-static int attach_groups(struct probe_session *session, pid_t pid, const struct probe_function *functions,
-			 const uint32_t *ids, size_t count)
+static int attach_groups(struct probe_session *session, pid_t pid,
+			 const struct probe_function *functions, const uint32_t *ids, size_t count)
 {
 	unsigned long *offsets = calloc(count, sizeof(*offsets));
 	unsigned long long *cookies = calloc(count, sizeof(*cookies));
@@ -377,7 +395,8 @@ static void copy_end(char *to, size_t size, const char *text)
 }
 
 /* Names and flags of the functions, for the programs and for whoever reads the map. */
-static int describe_functions(const struct probe_session *session, const struct probe_function *functions)
+static int describe_functions(const struct probe_session *session,
+			      const struct probe_function *functions)
 {
 	int map = probe_object_map(session->object, "functions"), err = 0;
 
@@ -406,7 +425,8 @@ static int describe_functions(const struct probe_session *session, const struct 
 }
 
 /* Attaches what is in this process, in the session's generation. 0 or -errno, said. */
-static int attach_process(struct probe_session *session, pid_t pid, const struct probe_function *functions)
+static int attach_process(struct probe_session *session, pid_t pid,
+			  const struct probe_function *functions)
 {
 	uint32_t *ids = calloc(session->function_count, sizeof(*ids));
 	size_t hooked = 0, armed = session->armed;
@@ -442,19 +462,22 @@ static int check_attach(const struct probe_session *session, pid_t pid, size_t c
 {
 	if (count == session->function_count && pid > 0 && !session->detached)
 		return 0;
-	log_error("cannot hook %zu functions in process %d: the session was opened for %zu%s", count, pid,
-		  session->function_count, session->detached ? " and is detached: open another" : "");
+	log_error("cannot hook %zu functions in process %d: the session was opened for %zu%s",
+		  count, pid, session->function_count,
+		  session->detached ? " and is detached: open another" : "");
 	return -EINVAL;
 }
 
-int probe_session_attach(struct probe_session *session, pid_t pid, const struct probe_function *functions,
-			 size_t count)
+int probe_session_attach(struct probe_session *session, pid_t pid,
+			 const struct probe_function *functions, size_t count)
 {
 	int err = check_attach(session, pid, count);
 
 	if (!err)
 		err = attach_process(session, pid, functions);
-	/* The return links come first: what returns between them and the last would have no entry. */
+	/*
+	 * The return links come first: what returns between them and the last would have no entry.
+	 */
 	if (!err && !session->adopted)
 		err = probe_object_set_generation(session->object, session->generation);
 	if (err)
@@ -462,9 +485,12 @@ int probe_session_attach(struct probe_session *session, pid_t pid, const struct 
 	return err;
 }
 
-/* The old links stay until the new ones stand, whose hits do not count before the generation is theirs. */
-int probe_session_switch(struct probe_session *session, pid_t pid, const struct probe_function *functions,
-			 size_t count)
+/*
+ * The old links stay until the new ones stand, whose hits do not count before the generation is
+ * theirs.
+ */
+int probe_session_switch(struct probe_session *session, pid_t pid,
+			 const struct probe_function *functions, size_t count)
 {
 	struct link_set old = session->links;
 	size_t armed = session->armed;
@@ -493,7 +519,10 @@ int probe_session_switch(struct probe_session *session, pid_t pid, const struct 
 	return 0;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------ */
+/*
+ * ---- closing
+ * ------------------------------------------------------------------------------------------
+ */
 
 bool probe_session_refused(const struct probe_session *session, uint32_t function)
 {
@@ -506,8 +535,8 @@ size_t probe_session_armed(const struct probe_session *session)
 }
 
 /*
- * Silence first: a link takes tens of ms to close, and a return that came without its entry could be given to
- * a frame that was abandoned at the same stack pointer.
+ * Silence first: a link takes tens of ms to close, and a return that came without its entry could
+ * be given to a frame that was abandoned at the same stack pointer.
  */
 void probe_session_detach(struct probe_session *session)
 {
@@ -516,14 +545,18 @@ void probe_session_detach(struct probe_session *session)
 	session->detached = true;
 	probe_object_set_generation(session->object, 0);
 	probe_object_unfollow_threads(session->object);
-	/* For a thread that is just ending: its program runs in an RCU section, which this waits for. */
+	/*
+	 * For a thread that is just ending: its program runs in an RCU section, which this waits
+	 * for.
+	 */
 	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	strip_destroy(session->strip);
 	session->strip = NULL;
 	link_close(&session->links, 0);
 }
 
-int probe_session_visit_links(const struct probe_session *session, probe_link_visitor visit, void *context)
+int probe_session_visit_links(const struct probe_session *session, probe_link_visitor visit,
+			      void *context)
 {
 	int err = 0, fd;
 
@@ -573,7 +606,10 @@ uint64_t probe_session_recursion_misses(const struct probe_session *session)
 	return probe_object_recursion_misses(session->object);
 }
 
-/* ---- what becomes of the processes -------------------------------------------------------------------- */
+/*
+ * ---- what becomes of the processes
+ * --------------------------------------------------------------------
+ */
 
 void probe_session_forked(struct probe_session *session)
 {
@@ -593,8 +629,9 @@ size_t probe_session_stripped(const struct probe_session *session)
 }
 
 /*
- * The old links belong to a task that has ended, so that the kernel sees no place for breakpoints; but once
- * others have put some there, it runs the programs of the old ones as well: hence another generation.
+ * The old links belong to a task that has ended, so that the kernel sees no place for breakpoints;
+ * but once others have put some there, it runs the programs of the old ones as well: hence another
+ * generation.
  */
 int probe_session_reattach(struct probe_session *session, pid_t pid)
 {

@@ -17,10 +17,13 @@ struct exit_owner {
 	size_t site;	 /* in the table */
 };
 
-/* ---- places ------------------------------------------------------------------------------------------- */
+/*
+ * ---- places
+ * -------------------------------------------------------------------------------------------
+ */
 
-int exit_places_make(struct exit_places *places, const struct probe_function *functions, size_t count,
-		     size_t most)
+int exit_places_make(struct exit_places *places, const struct probe_function *functions,
+		     size_t count, size_t most)
 {
 	size_t sum = 0;
 
@@ -60,7 +63,10 @@ uint32_t exit_places_entry(const struct exit_places *places, const struct probe_
 	return 0;
 }
 
-/* ---- names of functions that stubs lead to ------------------------------------------------------------ */
+/*
+ * ---- names of functions that stubs lead to
+ * ------------------------------------------------------------
+ */
 
 struct named {
 	const char *name;
@@ -84,7 +90,8 @@ static int names_make(struct names *names, const struct probe_function *function
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		if (functions[i].name)
-			names->items[names->count++] = (struct named){functions[i].name, (uint32_t)i};
+			names->items[names->count++] =
+				(struct named){functions[i].name, (uint32_t)i};
 	qsort(names->items, names->count, sizeof(*names->items), by_name);
 	return 0;
 }
@@ -108,7 +115,10 @@ static uint32_t names_find(const struct names *names, const char *name)
 	return found->id + 1;
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------- */
+/*
+ * ---- the table
+ * ----------------------------------------------------------------------------------------
+ */
 
 static int by_offset(const void *left, const void *right)
 {
@@ -144,8 +154,8 @@ static int collect_owners(struct exit_table *table, const struct probe_function 
 	return 0;
 }
 
-static int describe(const struct probe_exit *exit, uint32_t id, bool is_shared, const struct names *names,
-		    uint32_t place, int map)
+static int describe(const struct probe_exit *exit, uint32_t id, bool is_shared,
+		    const struct names *names, uint32_t place, int map)
 {
 	struct exit_setting setting = exit->setting;
 
@@ -170,21 +180,22 @@ int exit_table_make(struct exit_table *table, const struct exit_places *places,
 		const struct exit_owner *owner = &table->owners[i];
 		uint32_t place = places->first[owner->id] + owner->number;
 
-		for (next = i; next < table->owner_count && table->owners[next].offset == owner->offset;
+		for (next = i;
+		     next < table->owner_count && table->owners[next].offset == owner->offset;
 		     next++)
 			table->owners[next].site = table->count;
 		table->offsets[table->count] = owner->offset;
 		table->cookies[table->count++] = (unsigned long long)generation << 32 | place;
-		err = describe(&functions[owner->id].exits[owner->number], owner->id, next > i + 1, &names,
-			       place, map);
+		err = describe(&functions[owner->id].exits[owner->number], owner->id, next > i + 1,
+			       &names, place, map);
 	}
 	for (size_t i = 0; !err && i < count; i++) {
 		const struct probe_function *function = &functions[ids[i]];
 		uint32_t place = exit_places_entry(places, function, ids[i]);
 
 		if (place)
-			err = describe(&function->exits[place - 1 - places->first[ids[i]]], ids[i], false,
-				       &names, place - 1, map);
+			err = describe(&function->exits[place - 1 - places->first[ids[i]]], ids[i],
+				       false, &names, place - 1, map);
 	}
 	if (err)
 		log_error("cannot describe where the functions return: %s", strerror(-err));

@@ -16,7 +16,7 @@
 
 #define BTF_FILE	      "/sys/kernel/btf/vmlinux"
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCu /* the kernel's PROC_PID_INIT_INO: part of its ABI */
-#define ATTACH_TYPE_MULTI     48	  /* BPF_TRACE_UPROBE_MULTI, which older headers do not name */
+#define ATTACH_TYPE_MULTI     48 /* BPF_TRACE_UPROBE_MULTI, which older headers do not name */
 #define LIBBPF_MAJOR	      1
 #define LIBBPF_MINOR	      3
 
@@ -39,10 +39,12 @@ static int require_privileges(void)
 	perfmon = has_capability(data, CAP_PERFMON);
 	if (bpf && perfmon)
 		return 0;
-	log_error("hooking functions needs root: run it with sudo, or give it the capabilities CAP_BPF and "
-		  "CAP_PERFMON "
-		  "(missing here: %s%s%s), and CAP_SYS_PTRACE for another user's processes",
-		  bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "", perfmon ? "" : "CAP_PERFMON");
+	log_error(
+		"hooking functions needs root: run it with sudo, or give it the capabilities CAP_BPF and "
+		"CAP_PERFMON "
+		"(missing here: %s%s%s), and CAP_SYS_PTRACE for another user's processes",
+		bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "",
+		perfmon ? "" : "CAP_PERFMON");
 	return -EPERM;
 }
 
@@ -50,9 +52,10 @@ static int require_btf(void)
 {
 	if (!access(BTF_FILE, R_OK))
 		return 0;
-	log_error("this kernel has no type information: cannot read %s: %s; use a kernel built with "
-		  "CONFIG_DEBUG_INFO_BTF, as the distributions' own are, and mount sysfs on /sys",
-		  BTF_FILE, strerror(errno));
+	log_error(
+		"this kernel has no type information: cannot read %s: %s; use a kernel built with "
+		"CONFIG_DEBUG_INFO_BTF, as the distributions' own are, and mount sysfs on /sys",
+		BTF_FILE, strerror(errno));
 	return -ENOENT;
 }
 
@@ -62,10 +65,11 @@ static int require_libbpf(void)
 
 	if (major > LIBBPF_MAJOR || (major == LIBBPF_MAJOR && minor >= LIBBPF_MINOR))
 		return 0;
-	log_error("libbpf %u.%u is too old, 1.3 is needed: on Debian 12 bookworm-backports has 1.4, which "
-		  "`make deps` "
-		  "installs; or take the scopetrace that `make static` builds, which needs no library here",
-		  major, minor);
+	log_error(
+		"libbpf %u.%u is too old, 1.3 is needed: on Debian 12 bookworm-backports has 1.4, which "
+		"`make deps` "
+		"installs; or take the scopetrace that `make static` builds, which needs no library here",
+		major, minor);
 	return -ELIBBAD;
 }
 
@@ -81,10 +85,11 @@ static int require_initial_pid_namespace(void)
 	}
 	if (namespace.st_ino == INITIAL_PID_NAMESPACE)
 		return 0;
-	log_error("hooking from inside a container's pid namespace is not supported: run scopetrace on the "
-		  "host, by the "
-		  "process's pid there, or start the container with --pid=host; manual scopes can be "
-		  "captured here");
+	log_error(
+		"hooking from inside a container's pid namespace is not supported: run scopetrace on the "
+		"host, by the "
+		"process's pid there, or start the container with --pid=host; manual scopes can be "
+		"captured here");
 	return -ENOTSUP;
 }
 
@@ -96,14 +101,15 @@ static int load_empty_program(void)
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = ATTACH_TYPE_MULTI);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "probe_feature", "GPL", instructions, 2, &options);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "probe_feature", "GPL", instructions, 2,
+			       &options);
 
 	return fd < 0 ? -errno : fd;
 }
 
 /*
- * A link on a directory: where uprobe_multi exists, the kernel gets as far as refusing that it is no regular
- * file. A link is never made.
+ * A link on a directory: where uprobe_multi exists, the kernel gets as far as refusing that it is
+ * no regular file. A link is never made.
  */
 static int try_uprobe_multi(void)
 {
@@ -133,17 +139,19 @@ static int require_uprobe_multi(void)
 	if (err == -EBADF)
 		return 0;
 	if (err == -EPERM || err == -EACCES) {
-		log_error("the kernel does not let us use BPF: %s; run it as root outside of a user "
-			  "namespace, and look "
-			  "whether a container's seccomp filter or kernel lockdown forbids bpf(2)",
-			  strerror(-err));
+		log_error(
+			"the kernel does not let us use BPF: %s; run it as root outside of a user "
+			"namespace, and look "
+			"whether a container's seccomp filter or kernel lockdown forbids bpf(2)",
+			strerror(-err));
 		return -EPERM;
 	}
 	uname(&kernel);
-	log_error("this kernel (%s) has no uprobe_multi (%s): Linux 6.6 or newer is needed; the tracefs "
-		  "fallback for "
-		  "older kernels does not exist yet; manual scopes can be captured without",
-		  kernel.release, strerror(-err));
+	log_error(
+		"this kernel (%s) has no uprobe_multi (%s): Linux 6.6 or newer is needed; the tracefs "
+		"fallback for "
+		"older kernels does not exist yet; manual scopes can be captured without",
+		kernel.release, strerror(-err));
 	return -ENOTSUP;
 }
 

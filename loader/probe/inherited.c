@@ -16,9 +16,10 @@
 #include "base/vec.h"
 #include "bpf/scope_event.h"
 
-#define SECOND_NS   1000000000ull
-#define SETTLE_NS   10000000ull /* in which most children run another program, or end */
-#define REST_PER_GO 3 /* of its duration: the kernel holds up every fork of the machine for parts of a go */
+#define SECOND_NS 1000000000ull
+#define SETTLE_NS 10000000ull /* in which most children run another program, or end */
+/* of its duration: the kernel holds up every fork of the machine for parts of a go */
+#define REST_PER_GO 3
 
 /* A go that fails, for want of memory perhaps, is tried again by itself, after a pause that doubles; when all
  * tries have failed it is tried once at each further fork or look, after the longest of the pauses. */
@@ -43,7 +44,10 @@ struct strip {
 	size_t count;
 };
 
-/* ---- one go ------------------------------------------------------------------------------------------- */
+/*
+ * ---- one go
+ * -------------------------------------------------------------------------------------------
+ */
 
 /* How many heirs there are just now; their tgids in `heirs`. */
 static size_t list_heirs(const struct strip *strip, uint32_t *heirs)
@@ -56,7 +60,10 @@ static size_t list_heirs(const struct strip *strip, uint32_t *heirs)
 	return count;
 }
 
-/* What is forked by an heir that is not free yet stands in the map, too: it is found by the next look. */
+/*
+ * What is forked by an heir that is not free yet stands in the map, too: it is found by the next
+ * look.
+ */
 static int free_heirs(struct strip *strip, const uint32_t *heirs, size_t count)
 {
 	int err = sites_strip(strip->sites);
@@ -89,12 +96,18 @@ static ssize_t go(struct strip *strip)
 	return err ? err : (ssize_t)count;
 }
 
-/* ---- the thread --------------------------------------------------------------------------------------- */
+/*
+ * ---- the thread
+ * ---------------------------------------------------------------------------------------
+ */
 
-/* With the lock held, which is free meanwhile: until the time has come, or something has changed. */
+/*
+ * With the lock held, which is free meanwhile: until the time has come, or something has changed.
+ */
 static void rest_until(struct strip *strip, uint64_t ns)
 {
-	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS),
+				.tv_nsec = (long)(ns % SECOND_NS)};
 
 	pthread_cond_timedwait(&strip->change, &strip->lock, &time);
 }
@@ -175,7 +188,10 @@ static void wake(struct strip *strip)
 	pthread_cond_signal(&strip->change);
 }
 
-/* ---- from outside ------------------------------------------------------------------------------------- */
+/*
+ * ---- from outside
+ * -------------------------------------------------------------------------------------
+ */
 
 struct strip *strip_create(struct sites *sites, int heirs)
 {

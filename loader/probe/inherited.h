@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Breakpoints where nobody watches are taken away. Purpose: a child that a traced process forks inherits the
- * breakpoints and would pay for every call; and links that are no longer wanted are closed. Either waits for
- * grace periods of the kernel, so a thread of its own does it. Owner: a probe session.
+ * Breakpoints where nobody watches are taken away. Purpose: a child that a traced process forks
+ * inherits the breakpoints and would pay for every call; and links that are no longer wanted are
+ * closed. Either waits for grace periods of the kernel, so a thread of its own does it. Owner: a
+ * probe session.
  *
- * One go frees all processes at once, however many were forked: that is why nothing is queued, and none can
- * be forgotten. A child that soon runs another program, as most do, has lost them by itself; so the first
- * look is a moment after the fork. What fails is tried again, a few times by itself and then at each fork.
+ * One go frees all processes at once, however many were forked: that is why nothing is queued, and
+ * none can be forgotten. A child that soon runs another program, as most do, has lost them by
+ * itself; so the first look is a moment after the fork. What fails is tried again, a few times by
+ * itself and then at each fork.
  */
 #ifndef SCOPETRACE_PROBE_INHERITED_H
 #define SCOPETRACE_PROBE_INHERITED_H

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libbpf passes its print function no context, so where it goes must be known to the thread that loads. */
+/*
+ * libbpf passes its print function no context, so where it goes must be known to the thread that
+ * loads.
+ */
 static _Thread_local struct libbpf_log *listening;
 
 /* Appends, dropping what is oldest. */

@@ -32,18 +32,21 @@ static int make_one(const struct making *making, size_t first, size_t count)
 		.count = count,
 		.flags = making->is_return ? BPF_F_UPROBE_MULTI_RETURN : 0,
 	};
-	int fd = site_link_make(&link), err = fd < 0 ? fd : sites_keep(making->links->sites, fd, &link);
+	int fd = site_link_make(&link),
+	    err = fd < 0 ? fd : sites_keep(making->links->sites, fd, &link);
 
 	if (fd >= 0 && err)
 		close(fd);
 	return err ? err : fd;
 }
 
-/* True if the fault may lie in one of the sites rather than in the process, the file or our rights. */
+/*
+ * True if the fault may lie in one of the sites rather than in the process, the file or our rights.
+ */
 static bool may_be_a_site(int err)
 {
-	return err != -ESRCH && err != -EPERM && err != -EACCES && err != -ENOMEM && err != -EBADF &&
-	       err != -ENOENT && err != -EMFILE && err != -ENFILE;
+	return err != -ESRCH && err != -EPERM && err != -EACCES && err != -ENOMEM &&
+	       err != -EBADF && err != -ENOENT && err != -EMFILE && err != -ENFILE;
 }
 
 static int add(struct link_set *links, int fd)

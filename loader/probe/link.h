@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * uprobe_multi links, made as few as go. Purpose: one refused site must not cost all the others. Owner: a
- * probe session; one thread.
+ * uprobe_multi links, made as few as go. Purpose: one refused site must not cost all the others.
+ * Owner: a probe session; one thread.
  */
 #ifndef SCOPETRACE_PROBE_LINK_H
 #define SCOPETRACE_PROBE_LINK_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LINK_REFUSED_SITE \
-	524 /* ENOTSUPP, which the kernel keeps out of its headers: not such an instruction */
+/* ENOTSUPP, which the kernel keeps out of its headers: not such an instruction */
+#define LINK_REFUSED_SITE 524
 
 struct sites;
 
@@ -34,14 +34,15 @@ struct link_sites {
 };
 
 /*
- * Links `program` to those sites that are not refused: by one link, or where the kernel refuses a site (and
- * with it the whole link) by as few as go around it; those that it refuses are marked. 0, or -errno of
- * another kind than a site: -ESRCH, -EPERM, -EACCES, -ENOMEM, -EBADF, -ENOENT.
+ * Links `program` to those sites that are not refused: by one link, or where the kernel refuses a
+ * site (and with it the whole link) by as few as go around it; those that it refuses are marked. 0,
+ * or -errno of another kind than a site: -ESRCH, -EPERM, -EACCES, -ENOMEM, -EBADF, -ENOENT.
  */
 int link_make(struct link_set *links, const struct link_sites *sites, int program, bool is_return);
 
 /*
- * Closes the links from `first` on. Each close waits for a grace period of the kernel; they wait together.
+ * Closes the links from `first` on. Each close waits for a grace period of the kernel; they wait
+ * together.
  */
 void link_close(struct link_set *links, size_t first);
 

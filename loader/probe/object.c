@@ -28,7 +28,10 @@ struct probe_object {
 	int followers[PROBE_FOLLOWERS]; /* links; -1: not attached */
 };
 
-/* ---- programs and maps, loaded or adopted ------------------------------------------------------------- */
+/*
+ * ---- programs and maps, loaded or adopted
+ * -------------------------------------------------------------
+ */
 
 static int program_fd(const struct probe_object *object, const struct bpf_program *program)
 {
@@ -62,7 +65,10 @@ static int map_fd(const struct probe_object *object, const struct bpf_map *map)
 	return -ENOENT;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------ */
+/*
+ * ---- loading
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int size_maps(struct scopetrace_bpf *skeleton, const struct probe_object_options *options)
 {
@@ -167,7 +173,10 @@ void probe_object_unload(struct probe_object *object)
 	free(object);
 }
 
-/* ---- using it ----------------------------------------------------------------------------------------- */
+/*
+ * ---- using it
+ * -----------------------------------------------------------------------------------------
+ */
 
 static const struct bpf_program *follower(const struct probe_object *object, size_t index)
 {
@@ -195,7 +204,8 @@ int probe_object_follow_threads(struct probe_object *object)
 		int fd = object->followers[i];
 
 		if (fd < 0)
-			fd = bpf_link_create(program_fd(object, program), 0, BPF_TRACE_RAW_TP, NULL);
+			fd = bpf_link_create(program_fd(object, program), 0, BPF_TRACE_RAW_TP,
+					     NULL);
 		if (fd < 0) {
 			log_error("cannot attach the BPF program %s, which follows threads: %s",
 				  bpf_program__name(program), strerror(-fd));
@@ -210,7 +220,8 @@ int probe_object_add_target(struct probe_object *object, pid_t pid)
 {
 	struct target_setting target = {.on = 1};
 	uint32_t key = (uint32_t)pid;
-	int err = bpf_map_update_elem(map_fd(object, object->skeleton->maps.targets), &key, &target, BPF_ANY);
+	int err = bpf_map_update_elem(map_fd(object, object->skeleton->maps.targets), &key, &target,
+				      BPF_ANY);
 
 	if (err)
 		log_error("cannot follow process %d: %s", pid,
@@ -277,7 +288,10 @@ uint64_t probe_object_recursion_misses(const struct probe_object *object)
 	return misses;
 }
 
-/* ---- programs and maps that are in the kernel already ------------------------------------------------- */
+/*
+ * ---- programs and maps that are in the kernel already
+ * -------------------------------------------------
+ */
 
 /* The sizes of the maps' keys and values are those of this build; how many entries they have is their maker's
  * choice. */
@@ -300,7 +314,8 @@ static int check_map(const struct bpf_map *map, int fd)
 	return -EPROTO;
 }
 
-static int adopt_all(struct probe_object *object, probe_object_opener open, void *context, bool with_programs)
+static int adopt_all(struct probe_object *object, probe_object_opener open, void *context,
+		     bool with_programs)
 {
 	struct bpf_program *program;
 	struct bpf_map *map;
@@ -321,7 +336,8 @@ static int adopt_all(struct probe_object *object, probe_object_opener open, void
 		int *fd = &object->adopted->programs[programs++];
 
 		if (!err && with_programs)
-			*fd = err = open(context, PROBE_OBJECT_PROGRAMS, bpf_program__name(program));
+			*fd = err =
+				open(context, PROBE_OBJECT_PROGRAMS, bpf_program__name(program));
 		err = err < 0 ? err : 0;
 	}
 	return err;
@@ -368,7 +384,8 @@ int probe_object_visit(const struct probe_object *object, probe_object_visitor v
 	bpf_object__for_each_map(map, object->skeleton->obj)
 	{
 		if (!err)
-			err = visit(context, PROBE_OBJECT_MAPS, bpf_map__name(map), map_fd(object, map));
+			err = visit(context, PROBE_OBJECT_MAPS, bpf_map__name(map),
+				    map_fd(object, map));
 	}
 	bpf_object__for_each_program(program, object->skeleton->obj)
 	{

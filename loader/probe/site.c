@@ -13,7 +13,8 @@
 
 #include "base/vec.h"
 
-#define NO_GENERATION (~0u) /* none that is ever in force: the programs take no notice of such hits */
+/* none that is ever in force: the programs take no notice of such hits */
+#define NO_GENERATION (~0u)
 
 struct site {
 	int fd;
@@ -57,7 +58,10 @@ static int make_again(const struct site *site, pid_t pid, uint32_t generation)
 	return fd;
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------ */
+/*
+ * ---- keeping
+ * ------------------------------------------------------------------------------------------
+ */
 
 void sites_init(struct sites *sites)
 {
@@ -119,14 +123,20 @@ void sites_drop(struct sites *sites, int fd)
 	if (i < sites->count) {
 		release(&sites->items[i]);
 		sites->count--;
-		memmove(sites->items + i, sites->items + i + 1, (sites->count - i) * sizeof(*sites->items));
+		memmove(sites->items + i, sites->items + i + 1,
+			(sites->count - i) * sizeof(*sites->items));
 	}
 	pthread_mutex_unlock(&sites->lock);
 }
 
-/* ---- making anew -------------------------------------------------------------------------------------- */
+/*
+ * ---- making anew
+ * --------------------------------------------------------------------------------------
+ */
 
-/* The fd is another link's from now on; an fd of the old one, or -errno with everything as it was. */
+/*
+ * The fd is another link's from now on; an fd of the old one, or -errno with everything as it was.
+ */
 static int renew(const struct site *site, uint32_t generation)
 {
 	int link = make_again(site, site->link.pid, generation), old, err = 0;
@@ -163,9 +173,15 @@ int sites_renew(struct sites *sites, uint32_t generation, int **old, size_t *cou
 	return *old ? err : -ENOMEM;
 }
 
-/* ---- stripping ---------------------------------------------------------------------------------------- */
+/*
+ * ---- stripping
+ * ----------------------------------------------------------------------------------------
+ */
 
-/* Empty: of our own process, which hardly ever runs these functions, and of a generation that is none. */
+/*
+ * Empty: of our own process, which hardly ever runs these functions, and of a generation that is
+ * none.
+ */
 int sites_strip(struct sites *sites)
 {
 	size_t count = 0;

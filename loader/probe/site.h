@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the links of a session stand. Purpose: the same links can be made again, for a process that the
- * kernel has lost sight of, or empty, for what others have inherited. Owner: a probe session. The files are
- * held open: their paths may mean another file by then. Any thread.
+ * Where the links of a session stand. Purpose: the same links can be made again, for a process that
+ * the kernel has lost sight of, or empty, for what others have inherited. Owner: a probe session.
+ * The files are held open: their paths may mean another file by then. Any thread.
  */
 #ifndef SCOPETRACE_PROBE_SITE_H
 #define SCOPETRACE_PROBE_SITE_H
@@ -44,16 +44,16 @@ int sites_keep(struct sites *sites, int fd, const struct site_link *link);
 void sites_drop(struct sites *sites, int fd); /* before it is closed */
 
 /*
- * Makes all links anew, of that generation, in their old order and under their old fds. The old ones are
- * appended to *old, malloc'ed, under fds of their own: closing them takes time. Those of processes that have
- * ended stay. 0, or -errno if another could not be made; all that could are.
+ * Makes all links anew, of that generation, in their old order and under their old fds. The old
+ * ones are appended to *old, malloc'ed, under fds of their own: closing them takes time. Those of
+ * processes that have ended stay. 0, or -errno if another could not be made; all that could are.
  */
 int sites_renew(struct sites *sites, uint32_t generation, int **old, size_t *count);
 
 /*
- * Makes links on all places, of our own process and without effect, and closes them: of a place from which a
- * link goes, the kernel removes the breakpoints of all processes that no other link wants. Takes some tens of
- * ms. 0 or -errno.
+ * Makes links on all places, of our own process and without effect, and closes them: of a place
+ * from which a link goes, the kernel removes the breakpoints of all processes that no other link
+ * wants. Takes some tens of ms. 0 or -errno.
  */
 int sites_strip(struct sites *sites);
 

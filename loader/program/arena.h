@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Strings that live and die together. Purpose: the names of a symbol table, a million of them, without a
- * million frees. One owner; what it gave stays where it is until arena_close.
+ * Strings that live and die together. Purpose: the names of a symbol table, a million of them,
+ * without a million frees. One owner; what it gave stays where it is until arena_close.
  */
 #ifndef SCOPETRACE_PROGRAM_ARENA_H
 #define SCOPETRACE_PROGRAM_ARENA_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * module_list_of_binary: a program that does not run yet, and what the dynamic loader will map for it.
- * Nothing of the program is run: its loader is asked, and only if it is one that the system's owner
- * installed.
+ * module_list_of_binary: a program that does not run yet, and what the dynamic loader will map for
+ * it. Nothing of the program is run: its loader is asked, and only if it is one that the system's
+ * owner installed.
  */
 #include <elf.h>
 #include <errno.h>
@@ -37,7 +37,9 @@ static const uint16_t own_machine = EM_AARCH64, own_machine32 = EM_ARM;
 #error "scopetrace runs on x86-64 and arm64"
 #endif
 
-/* ---- finding the file -------------------------------------------------------------------------- */
+/*
+ * ---- finding the file --------------------------------------------------------------------------
+ */
 
 /* Like execvp: the first in PATH that is a file we may execute. */
 static bool find_in_path(const char *name, char *found, size_t size)
@@ -47,11 +49,11 @@ static bool find_in_path(const char *name, char *found, size_t size)
 	for (const char *next = path ? path : "/usr/local/bin:/usr/bin:/bin"; next;) {
 		size_t length = strcspn(next, ":");
 		struct stat status;
-		int used = snprintf(found, size, "%.*s/%s", (int)(length ? length : 1), length ? next : ".",
-				    name);
+		int used = snprintf(found, size, "%.*s/%s", (int)(length ? length : 1),
+				    length ? next : ".", name);
 
-		if (used > 0 && (size_t)used < size && stat(found, &status) == 0 && S_ISREG(status.st_mode) &&
-		    access(found, X_OK) == 0)
+		if (used > 0 && (size_t)used < size && stat(found, &status) == 0 &&
+		    S_ISREG(status.st_mode) && access(found, X_OK) == 0)
 			return true;
 		next = next[length] ? next + length + 1 : NULL;
 	}
@@ -70,8 +72,9 @@ static int resolve(const char *path, char *resolved)
 	}
 	if (!strchr(path, '/')) {
 		if (!find_in_path(path, found, sizeof(found))) {
-			log_error("there is no program %s in PATH; give its path (./%s) if it is a file here",
-				  path, path);
+			log_error(
+				"there is no program %s in PATH; give its path (./%s) if it is a file here",
+				path, path);
 			return -ENOENT;
 		}
 		path = found;
@@ -90,9 +93,14 @@ static int resolve(const char *path, char *resolved)
 	return 0;
 }
 
-/* ---- is it a program --------------------------------------------------------------------------- */
+/*
+ * ---- is it a program ---------------------------------------------------------------------------
+ */
 
-/* A script's first line names the program that runs. True and that program's path if it is a script. */
+/*
+ * A script's first line names the program that runs. True and that program's path if it is a
+ * script.
+ */
 static bool script_interpreter(const char *path, char *interpreter, size_t size)
 {
 	char line[256] = "";
@@ -155,13 +163,15 @@ static int check_machine(const char *path, const struct image *image)
 	return -ENOEXEC;
 }
 
-/* ---- its libraries ----------------------------------------------------------------------------- */
+/*
+ * ---- its libraries -----------------------------------------------------------------------------
+ */
 
 /* A file can name any program as its loader, and asking it means running it. */
 static bool is_trusted_loader(const char *path)
 {
-	static const char *const patterns[] = {"ld-linux*.so.*", "ld-musl-*.so.*", "ld64.so.*", "ld-2.*.so",
-					       "ld.so.*"};
+	static const char *const patterns[] = {"ld-linux*.so.*", "ld-musl-*.so.*", "ld64.so.*",
+					       "ld-2.*.so", "ld.so.*"};
 	const char *slash = strrchr(path, '/');
 	char resolved[PATH_MAX];
 	struct stat status;
@@ -169,8 +179,9 @@ static bool is_trusted_loader(const char *path)
 
 	for (size_t i = 0; slash && i < sizeof(patterns) / sizeof(patterns[0]); i++)
 		is_named_so |= fnmatch(patterns[i], slash + 1, 0) == 0;
-	return is_named_so && path[0] == '/' && realpath(path, resolved) && stat(resolved, &status) == 0 &&
-	       S_ISREG(status.st_mode) && status.st_uid == 0 && !(status.st_mode & (S_IWGRP | S_IWOTH));
+	return is_named_so && path[0] == '/' && realpath(path, resolved) &&
+	       stat(resolved, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 &&
+	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static int spawn_loader(const char *loader, const char *path, int *output, pid_t *pid)
@@ -263,11 +274,13 @@ static int add_file(const char *path, bool is_main, struct module_list *list)
 }
 
 /*
- * "libm.so.6 => /lib/libm.so.6 (0x7f...)", "/lib64/ld-linux-x86-64.so.2 (0x7f...)", "libx.so => not found".
+ * "libm.so.6 => /lib/libm.so.6 (0x7f...)", "/lib64/ld-linux-x86-64.so.2 (0x7f...)", "libx.so => not
+ * found".
  */
 static int add_listed(char *line, const char *program, struct module_list *list)
 {
-	char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line, *address, resolved[PATH_MAX];
+	char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line, *address,
+	     resolved[PATH_MAX];
 
 	path += strspn(path, " \t");
 	address = strstr(path, " (0x");
@@ -277,8 +290,8 @@ static int add_listed(char *line, const char *program, struct module_list *list)
 		return add_file(realpath(path, resolved) ? resolved : path, false, list);
 	if (arrow && strncmp(path, "not found", 9) == 0) {
 		list->is_incomplete = true;
-		log_warning("%s needs %.*s, which its loader does not find", program, (int)(arrow - line),
-			    line + strspn(line, " \t"));
+		log_warning("%s needs %.*s, which its loader does not find", program,
+			    (int)(arrow - line), line + strspn(line, " \t"));
 	}
 	return 0;
 }
@@ -303,10 +316,11 @@ static int add_libraries(const char *path, const char *loader, struct module_lis
 	int err = 0;
 
 	if (!is_trusted_loader(loader)) {
-		log_warning("the libraries of %s are left out: to find them means to run its loader %s, "
-			    "which is no "
-			    "system loader owned by root",
-			    path, loader);
+		log_warning(
+			"the libraries of %s are left out: to find them means to run its loader %s, "
+			"which is no "
+			"system loader owned by root",
+			path, loader);
 		list->is_incomplete = true;
 		return 0;
 	}
@@ -315,14 +329,18 @@ static int add_libraries(const char *path, const char *loader, struct module_lis
 		err = add_all_listed(text, path, list);
 	} else {
 		list->is_incomplete = true;
-		log_warning("the libraries of %s are left out: its loader %s cannot list them%s%.*s", path,
-			    loader, text ? ": " : "", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+		log_warning(
+			"the libraries of %s are left out: its loader %s cannot list them%s%.*s",
+			path, loader, text ? ": " : "", text ? (int)strcspn(text, "\n") : 0,
+			text ? text : "");
 	}
 	free(text);
 	return err;
 }
 
-/* ---- the list ---------------------------------------------------------------------------------- */
+/*
+ * ---- the list ----------------------------------------------------------------------------------
+ */
 
 static int check_program(const char *path, struct image *image, bool is_program)
 {
@@ -332,7 +350,8 @@ static int check_program(const char *path, struct image *image, bool is_program)
 		return err;
 	/* A library needs no right to execute; a program that nobody may start does. */
 	if (is_program && access(path, X_OK)) {
-		log_error("%s is not executable: chmod +x it, or run scopetrace as a user who may", path);
+		log_error("%s is not executable: chmod +x it, or run scopetrace as a user who may",
+			  path);
 		return -EACCES;
 	}
 	return 0;
@@ -341,7 +360,8 @@ static int check_program(const char *path, struct image *image, bool is_program)
 static int list_file(const char *path, struct module_list *list)
 {
 	const char *slash = strrchr(path, '/');
-	struct module module = {.path = (char *)path, .probe_path = (char *)path, .base = (char *)slash + 1};
+	struct module module = {
+		.path = (char *)path, .probe_path = (char *)path, .base = (char *)slash + 1};
 	char loader[PATH_MAX];
 	struct image image;
 	bool is_program;

@@ -24,13 +24,13 @@ static uint64_t stepped_over(const struct code *code, uint64_t at, size_t length
 
 static bool is_prefix(uint8_t byte)
 {
-	return (byte & 0xf0) == 0x40 || byte == 0x66 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
-	       byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0xf2;
+	return (byte & 0xf0) == 0x40 || byte == 0x66 || byte == 0x2e || byte == 0x36 ||
+	       byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0xf2;
 }
 
 /*
- * Any nop of five bytes, as the kernel's can_optimize() takes it: gcc writes 0f 1f 44 00 00, clang 0f 1f 44
- * 00 08, and others prefix a shorter one.
+ * Any nop of five bytes, as the kernel's can_optimize() takes it: gcc writes 0f 1f 44 00 00, clang
+ * 0f 1f 44 00 08, and others prefix a shorter one.
  */
 static bool is_nop5(const struct code *code, uint64_t at)
 {
@@ -48,9 +48,11 @@ static bool is_nop5(const struct code *code, uint64_t at)
 		return false;
 	switch (NOP5_BYTES - modrm) {
 	case 1: /* a register or plain memory operand */
-		return (b[modrm] & 0x07) != 0x04 && ((b[modrm] & 0xc0) == 0xc0 || (b[modrm] & 0xc7) < 0x05);
+		return (b[modrm] & 0x07) != 0x04 &&
+		       ((b[modrm] & 0xc0) == 0xc0 || (b[modrm] & 0xc7) < 0x05);
 	case 2: /* with one more byte: a displacement, or the SIB byte */
-		return (b[modrm] & 0xc7) == 0x04 || ((b[modrm] & 0xc0) == 0x40 && (b[modrm] & 0x07) != 0x04);
+		return (b[modrm] & 0xc7) == 0x04 ||
+		       ((b[modrm] & 0xc0) == 0x40 && (b[modrm] & 0x07) != 0x04);
 	default: /* with SIB byte and displacement */
 		return (b[modrm] & 0xc7) == 0x44;
 	}
@@ -71,8 +73,8 @@ static int32_t relative32(const uint8_t *bytes)
 }
 
 /*
- * Whether bytes that could be a jump to `target` stand anywhere in the function. Not a disassembly: a false
- * alarm only makes the probe dearer.
+ * Whether bytes that could be a jump to `target` stand anywhere in the function. Not a disassembly:
+ * a false alarm only makes the probe dearer.
  */
 static bool is_jumped_to(const struct code *code, uint64_t target)
 {
@@ -109,7 +111,9 @@ static bool is_refused(const struct code *code, uint64_t at)
 	return false;
 }
 
-/* The forms that the kernel emulates instead of stepping: push of a register, nop, call, jmp, jcc. */
+/*
+ * The forms that the kernel emulates instead of stepping: push of a register, nop, call, jmp, jcc.
+ */
 static bool is_emulated_x86(const uint8_t *b, size_t length)
 {
 	if (length && b[0] == 0x66)
@@ -118,8 +122,8 @@ static bool is_emulated_x86(const uint8_t *b, size_t length)
 		return length > 1 && (b[1] & 0xf8) == 0x50;
 	if (length > 1 && b[0] == 0x0f)
 		return (b[1] & 0xf0) == 0x80;
-	return length && ((b[0] & 0xf8) == 0x50 || (b[0] & 0xf0) == 0x70 || b[0] == 0x90 || b[0] == 0xe8 ||
-			  b[0] == 0xe9 || b[0] == 0xeb);
+	return length && ((b[0] & 0xf8) == 0x50 || (b[0] & 0xf0) == 0x70 || b[0] == 0x90 ||
+			  b[0] == 0xe8 || b[0] == 0xe9 || b[0] == 0xeb);
 }
 
 static enum probe_cost cost_x86(const struct code *code, uint64_t at)
@@ -134,8 +138,9 @@ static enum probe_cost cost_x86(const struct code *code, uint64_t at)
 }
 
 /*
- * Go's check for room on the stack, whose other branch gets more and comes back to the entry, perhaps with
- * the stack elsewhere: behind it each call comes by once. [lea -N(%rsp),%r12] cmp 0x10(%r14),reg; jbe
+ * Go's check for room on the stack, whose other branch gets more and comes back to the entry,
+ * perhaps with the stack elsewhere: behind it each call comes by once. [lea -N(%rsp),%r12] cmp
+ * 0x10(%r14),reg; jbe
  */
 static uint64_t behind_stack_check(const struct code *code)
 {
@@ -171,8 +176,11 @@ static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cos
 	if (begins_with(code, 0, x86_endbr64, sizeof(x86_endbr64)))
 		at = stepped_over(code, 0, sizeof(x86_endbr64));
 	behind_endbr = at;
-	/* A nop5 that a loop comes back to lies inside the function, where the red zone is in use. */
-	while (is_nop5(code, at) && (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
+	/*
+	 * A nop5 that a loop comes back to lies inside the function, where the red zone is in use.
+	 */
+	while (is_nop5(code, at) &&
+	       (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
 		at += NOP5_BYTES;
 	/* If the function loops back to the probe, endbr64 is the place that only calls reach. */
 	if (behind_endbr && (is_jumped_to(code, at) || is_refused(code, at)))
@@ -196,8 +204,8 @@ static bool is_simulated_arm64(uint32_t word)
 }
 
 /*
- * Always the first instruction. The kernel steps `bti c` well, and behind a `paciasp` the return address is
- * signed already: a return hooked there would not survive its check.
+ * Always the first instruction. The kernel steps `bti c` well, and behind a `paciasp` the return
+ * address is signed already: a return hooked there would not survive its check.
  */
 static enum probe_cost cost_arm64(const struct code *code)
 {
@@ -205,7 +213,8 @@ static enum probe_cost cost_arm64(const struct code *code)
 
 	if (code->length < sizeof(word))
 		return PROBE_COST_STEPPED;
-	word = code->bytes[0] | code->bytes[1] << 8 | code->bytes[2] << 16 | (uint32_t)code->bytes[3] << 24;
+	word = code->bytes[0] | code->bytes[1] << 8 | code->bytes[2] << 16 |
+	       (uint32_t)code->bytes[3] << 24;
 	return is_simulated_arm64(word) ? PROBE_COST_EMULATED : PROBE_COST_STEPPED;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The first instructions of a function. Purpose: where its entry probe goes, and what a hit there costs
- * (design: facts.md, "Cost of a hit"). Stateless; the bytes may be anything.
+ * The first instructions of a function. Purpose: where its entry probe goes, and what a hit there
+ * costs (design: facts.md, "Cost of a hit"). Stateless; the bytes may be anything.
  */
 #ifndef SCOPETRACE_PROGRAM_ENTRY_PROBE_H
 #define SCOPETRACE_PROGRAM_ENTRY_PROBE_H
@@ -21,8 +21,8 @@ struct code {
 };
 
 /*
- * How far behind the first instruction the entry probe goes, and its cost. With use_nop5 == false it never
- * lies on a nop5 that the kernel would optimise: a forked child would crash in it.
+ * How far behind the first instruction the entry probe goes, and its cost. With use_nop5 == false
+ * it never lies on a nop5 that the kernel would optimise: a forked child would crash in it.
  */
 uint64_t instruction_probe(const struct code *code, bool use_nop5, enum probe_cost *cost);
 

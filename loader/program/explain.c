@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * symbol_explain: what a name that exists is, if not a function to hook. Purpose: an error that tells what to
- * do. Reads the files anew, and only after a pattern has matched nothing.
+ * symbol_explain: what a name that exists is, if not a function to hook. Purpose: an error that
+ * tells what to do. Reads the files anew, and only after a pattern has matched nothing.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ static enum finding finding_of(const struct search *search, const struct image_s
 		return FOUND_DATA;
 	if (name_is_cold(name))
 		return FOUND_COLD;
-	if (name_unhookable(name) || (search->image->entry && symbol->address == search->image->entry))
+	if (name_unhookable(name) ||
+	    (search->image->entry && symbol->address == search->image->entry))
 		return FOUND_UNHOOKABLE;
 	return symbol->in_code ? FOUND_NOTHING : FOUND_DATA;
 }
@@ -89,7 +90,8 @@ static const struct module *home_of(const struct symbol_table *table, const char
 	return NULL;
 }
 
-static void say_import(const struct symbol_table *table, const struct search *search, char *text, size_t size)
+static void say_import(const struct symbol_table *table, const struct search *search, char *text,
+		       size_t size)
 {
 	const struct module *home = home_of(table, search->name);
 	const char *name = search->name, *user = search->best_module->base;
@@ -99,11 +101,12 @@ static void say_import(const struct symbol_table *table, const struct search *se
 			 home->base, home->base, name);
 	else
 		snprintf(text, size,
-			 "%s is imported by %s, and no mapped library has it as a function to hook", name,
-			 user);
+			 "%s is imported by %s, and no mapped library has it as a function to hook",
+			 name, user);
 }
 
-static void say(const struct symbol_table *table, const struct search *search, char *text, size_t size)
+static void say(const struct symbol_table *table, const struct search *search, char *text,
+		size_t size)
 {
 	const char *name = search->name, *base = search->best_module->base;
 	const char *reason = name_unhookable(name);
@@ -113,29 +116,33 @@ static void say(const struct symbol_table *table, const struct search *search, c
 		say_import(table, search, text, size);
 		break;
 	case FOUND_IFUNC:
-		snprintf(text, size,
-			 "%s in %s is an IFUNC: it stands for one of several functions, chosen when the "
-			 "program "
-			 "starts; hook that one by its own name ('%s:*%s_*' finds it if the file has its "
-			 "symbols)",
-			 name, base, base, name);
+		snprintf(
+			text, size,
+			"%s in %s is an IFUNC: it stands for one of several functions, chosen when the "
+			"program "
+			"starts; hook that one by its own name ('%s:*%s_*' finds it if the file has its "
+			"symbols)",
+			name, base, base, name);
 		break;
 	case FOUND_UNHOOKABLE:
 		snprintf(text, size, "%s in %s %s", name, base,
-			 reason ? reason : "is the entry point: it is not called and never returns");
+			 reason ? reason
+				: "is the entry point: it is not called and never returns");
 		break;
 	case FOUND_COLD:
 		if (name_is_cold(name))
-			snprintf(text, size,
-				 "%s in %s is the cold part of a function: jumped to, never called; hook the "
-				 "function "
-				 "itself",
-				 name, base);
+			snprintf(
+				text, size,
+				"%s in %s is the cold part of a function: jumped to, never called; hook the "
+				"function "
+				"itself",
+				name, base);
 		else
-			snprintf(text, size,
-				 "of %s only a .cold part is left in %s: it was inlined; build it with "
-				 "__attribute__((noinline))",
-				 name, base);
+			snprintf(
+				text, size,
+				"of %s only a .cold part is left in %s: it was inlined; build it with "
+				"__attribute__((noinline))",
+				name, base);
 		break;
 	default:
 		snprintf(text, size, "%s in %s is data, not a function", name, base);
@@ -143,16 +150,17 @@ static void say(const struct symbol_table *table, const struct search *search, c
 }
 
 /* Only names of the source are asked for: those that debug information knows without demangling. */
-static bool explain_inlined(struct image *image, const struct search *search, const char *name, char *text,
-			    size_t size)
+static bool explain_inlined(struct image *image, const struct search *search, const char *name,
+			    char *text, size_t size)
 {
 	if (!name || !image_inlines(image, name))
 		return false;
-	snprintf(text, size,
-		 "%s in %s was inlined wherever it is called, so that there is no function to hook; build it "
-		 "with "
-		 "__attribute__((noinline)), or hook its caller",
-		 name, search->module->base);
+	snprintf(
+		text, size,
+		"%s in %s was inlined wherever it is called, so that there is no function to hook; build it "
+		"with "
+		"__attribute__((noinline)), or hook its caller",
+		name, search->module->base);
 	return true;
 }
 
@@ -166,7 +174,8 @@ bool symbol_explain(const struct symbol_table *table, const struct symbol_query 
 		struct image image;
 
 		search.module = &table->modules.items[i];
-		if (!query->searches(search.module, query->context) || image_open(search.module, &image))
+		if (!query->searches(search.module, query->context) ||
+		    image_open(search.module, &image))
 			continue;
 		search.image = &image;
 		image_each_symbol(&image, look_at, &search);

@@ -15,7 +15,8 @@
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word checksum, char **found)
 {
-	int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, checksum, found);
+	int fd =
+		dwfl_standard_find_debuginfo(module, data, name, base, file, link, checksum, found);
 
 	if (fd >= 0)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -27,7 +28,10 @@ static const Dwfl_Callbacks callbacks = {
 	.find_debuginfo = find_debuginfo,
 };
 
-/* The module's file, and an ELF file by its first bytes, before libdwfl says the same with less meaning. */
+/*
+ * The module's file, and an ELF file by its first bytes, before libdwfl says the same with less
+ * meaning.
+ */
 static int check_header(int fd, const struct module *module)
 {
 	unsigned char identity[EI_NIDENT];
@@ -46,8 +50,8 @@ static int check_header(int fd, const struct module *module)
 }
 
 /*
- * libdwfl gets its own descriptor, which it closes. The path is only told to it as the place beside which a
- * debug file may lie (whose build id or checksum it verifies).
+ * libdwfl gets its own descriptor, which it closes. The path is only told to it as the place beside
+ * which a debug file may lie (whose build id or checksum it verifies).
  */
 static int report(struct image *image, const struct module *module)
 {
@@ -100,7 +104,8 @@ static int read_header(struct image *image)
 {
 	GElf_Ehdr header;
 
-	if (!gelf_getehdr(image->elf, &header) || (header.e_type != ET_EXEC && header.e_type != ET_DYN))
+	if (!gelf_getehdr(image->elf, &header) ||
+	    (header.e_type != ET_EXEC && header.e_type != ET_DYN))
 		return -ENOEXEC;
 	image->type = header.e_type;
 	image->machine = header.e_machine;
@@ -181,7 +186,8 @@ static void fill(const struct image *image, const GElf_Sym *sym, uint64_t addres
 	symbol->binding = GELF_ST_BIND(sym->st_info);
 }
 
-static int each_of_dwfl(struct image *image, int (*visit)(const struct image_symbol *, void *), void *context)
+static int each_of_dwfl(struct image *image, int (*visit)(const struct image_symbol *, void *),
+			void *context)
 {
 	int count = dwfl_module_getsymtab(image->module);
 
@@ -193,13 +199,14 @@ static int each_of_dwfl(struct image *image, int (*visit)(const struct image_sym
 		Elf *elf = NULL;
 		int result;
 
-		symbol.name =
-			dwfl_module_getsym_info(image->module, i, &sym, &address, &section, &elf, &bias);
+		symbol.name = dwfl_module_getsym_info(image->module, i, &sym, &address, &section,
+						      &elf, &bias);
 		if (!symbol.name || !*symbol.name)
 			continue;
 		fill(image, &sym, address, &symbol);
 		symbol.undefined = section == SHN_UNDEF;
-		symbol.in_code = !symbol.undefined && is_in_code(image, elf, symbol.address, section);
+		symbol.in_code =
+			!symbol.undefined && is_in_code(image, elf, symbol.address, section);
 		result = visit(&symbol, context);
 		if (result)
 			return result;
@@ -225,8 +232,8 @@ static int each_of_section(struct image *image, Elf_Scn *scn, const GElf_Shdr *h
 			continue;
 		fill(image, &sym, sym.st_value + image->bias, &symbol);
 		symbol.undefined = sym.st_shndx == SHN_UNDEF;
-		symbol.in_code =
-			!symbol.undefined && is_in_code(image, image->elf, symbol.address, sym.st_shndx);
+		symbol.in_code = !symbol.undefined &&
+				 is_in_code(image, image->elf, symbol.address, sym.st_shndx);
 		result = visit(&symbol, context);
 		if (result)
 			return result;
@@ -235,8 +242,9 @@ static int each_of_section(struct image *image, Elf_Scn *scn, const GElf_Shdr *h
 }
 
 /*
- * libdwfl looks at .dynsym only when there is no other table. A table that was thinned out (strip -K) may
- * lack the imports and exports that are there in truth, and what is imported decides about safety.
+ * libdwfl looks at .dynsym only when there is no other table. A table that was thinned out (strip
+ * -K) may lack the imports and exports that are there in truth, and what is imported decides about
+ * safety.
  */
 static int each_of_dynsym(struct image *image, int (*visit)(const struct image_symbol *, void *),
 			  void *context)
@@ -256,8 +264,8 @@ static int each_of_dynsym(struct image *image, int (*visit)(const struct image_s
 	return 0;
 }
 
-int image_each_symbol(struct image *image, int (*visit)(const struct image_symbol *symbol, void *context),
-		      void *context)
+int image_each_symbol(struct image *image,
+		      int (*visit)(const struct image_symbol *symbol, void *context), void *context)
 {
 	int result = each_of_dwfl(image, visit, context);
 

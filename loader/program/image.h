@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One ELF file, opened through libdwfl. Purpose: its symbols wherever they are kept (.symtab, .dynsym, a
- * separate debug file, .gnu_debugdata), its bytes and where they lie in the file. One owner. Invariants:
- * addresses are those of the file (st_value), not of a process. The file is read through the descriptor
- * opened first, so that it stays the same file whatever happens to its path. Nothing here says anything:
- * callers know whether a failure matters.
+ * One ELF file, opened through libdwfl. Purpose: its symbols wherever they are kept (.symtab,
+ * .dynsym, a separate debug file, .gnu_debugdata), its bytes and where they lie in the file. One
+ * owner. Invariants: addresses are those of the file (st_value), not of a process. The file is read
+ * through the descriptor opened first, so that it stays the same file whatever happens to its path.
+ * Nothing here says anything: callers know whether a failure matters.
  */
 #ifndef SCOPETRACE_PROGRAM_IMAGE_H
 #define SCOPETRACE_PROGRAM_IMAGE_H
@@ -49,16 +49,18 @@ struct image_symbol {
 };
 
 /*
- * 0, -ENOEXEC when it is no ELF program or library, -ESTALE when its path means another file than the module
- * is (if that tells an inode), or -errno of opening it.
+ * 0, -ENOEXEC when it is no ELF program or library, -ESTALE when its path means another file than
+ * the module is (if that tells an inode), or -errno of opening it.
  */
 int image_open(const struct module *module, struct image *image);
 void image_close(struct image *image); /* takes a zeroed one too */
 
 /*
- * Calls visit for each symbol, some of them twice, until it returns non-zero, which it gives back. 0 or that.
+ * Calls visit for each symbol, some of them twice, until it returns non-zero, which it gives back.
+ * 0 or that.
  */
-int image_each_symbol(struct image *image, int (*visit)(const struct image_symbol *symbol, void *context),
+int image_each_symbol(struct image *image,
+		      int (*visit)(const struct image_symbol *symbol, void *context),
 		      void *context);
 
 /* True and *offset when the address has bytes in the file. */
@@ -67,7 +69,9 @@ bool image_offset(const struct image *image, uint64_t address, uint64_t *offset)
 /* True if the file has a section of this name. */
 bool image_has_section(const struct image *image, const char *name);
 
-/* True if it names an interpreter (PT_INTERP), copied into `path`; false also when it does not fit. */
+/*
+ * True if it names an interpreter (PT_INTERP), copied into `path`; false also when it does not fit.
+ */
 bool image_interpreter(const struct image *image, char *path, size_t size);
 
 /* True if some function of this source name was inlined, as the debug information tells. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * For `make static` alone. Since 0.192 the archives of libelf and libdw call elfutils' internal libeu, which
- * Debian does not package: its six search-tree calls, over tsearch(3). Their tree begins with its root, and
- * then has a lock, which we do not need, as one thread uses libdw. With shared libraries nothing refers to
- * these.
+ * For `make static` alone. Since 0.192 the archives of libelf and libdw call elfutils' internal
+ * libeu, which Debian does not package: its six search-tree calls, over tsearch(3). Their tree
+ * begins with its root, and then has a lock, which we do not need, as one thread uses libdw. With
+ * shared libraries nothing refers to these.
  */
 #include <search.h>
 #include <stddef.h>

@@ -19,15 +19,18 @@
 #include "program/module_list.h"
 #include "program/process.h"
 
-/* ---- one module -------------------------------------------------------------------------------- */
+/*
+ * ---- one module --------------------------------------------------------------------------------
+ */
 
 /* With their versions, as other projects have a libutil or a librt, too. */
 static bool is_c_library(const char *base)
 {
 	static const char *const patterns[] = {
-		"libc.so*",   "libc-2.*",  "libc.musl-*",     "ld-linux*",	"ld64.so*",    "ld-2.*",
-		"ld.so.1",    "ld-musl-*", "libpthread.so.0", "libpthread-2.*", "librt.so.1",  "librt-2.*",
-		"libdl.so.2", "libdl-2.*", "libutil.so.1",    "libutil-2.*",	"linux-vdso*",
+		"libc.so*",    "libc-2.*",    "libc.musl-*", "ld-linux*",	"ld64.so*",
+		"ld-2.*",      "ld.so.1",     "ld-musl-*",   "libpthread.so.0", "libpthread-2.*",
+		"librt.so.1",  "librt-2.*",   "libdl.so.2",  "libdl-2.*",	"libutil.so.1",
+		"libutil-2.*", "linux-vdso*",
 	};
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -120,7 +123,9 @@ int module_hold(struct module *module)
 	return 0;
 }
 
-/* ---- of a process ------------------------------------------------------------------------------ */
+/*
+ * ---- of a process ------------------------------------------------------------------------------
+ */
 
 struct mapping {
 	uint64_t start;
@@ -149,7 +154,8 @@ static void strip_deleted(char *path)
 	static const char suffix[] = " (deleted)";
 	size_t length = strlen(path);
 
-	if (length > sizeof(suffix) - 1 && strcmp(path + length - (sizeof(suffix) - 1), suffix) == 0)
+	if (length > sizeof(suffix) - 1 &&
+	    strcmp(path + length - (sizeof(suffix) - 1), suffix) == 0)
 		path[length - (sizeof(suffix) - 1)] = '\0';
 }
 
@@ -161,7 +167,8 @@ static bool parse_mapping(const char *line, struct mapping *mapping)
 	int path = 0;
 
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %x:%x %" SCNu64 " %n", &mapping->start,
-		   &mapping->end, permissions, &major_number, &minor_number, &mapping->inode, &path) != 6)
+		   &mapping->end, permissions, &major_number, &minor_number, &mapping->inode,
+		   &path) != 6)
 		return false;
 	if (strlen(permissions) != 4 || permissions[2] != 'x' || !mapping->inode || !line[path])
 		return false;
@@ -173,8 +180,9 @@ static bool parse_mapping(const char *line, struct mapping *mapping)
 }
 
 /*
- * True for a line of executable memory without a file. Not what the kernel puts there ([vdso], [uprobes]),
- * nor an executable stack, on which compilers put jumps into the program and nothing else.
+ * True for a line of executable memory without a file. Not what the kernel puts there ([vdso],
+ * [uprobes]), nor an executable stack, on which compilers put jumps into the program and nothing
+ * else.
  */
 static bool is_made_code(const char *line)
 {
@@ -196,8 +204,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Where the mapped file can be opened: through map_files (root), else as the program itself, else by its path
- * as the process sees it, if that is still the same file.
+ * Where the mapped file can be opened: through map_files (root), else as the program itself, else
+ * by its path as the process sees it, if that is still the same file.
  */
 static bool find_probe_path(pid_t tid, const struct mapping *mapping, const struct stat *program,
 			    struct module_file *file, char *probe_path, size_t size)
@@ -208,8 +216,8 @@ static bool find_probe_path(pid_t tid, const struct mapping *mapping, const stru
 	if (program->st_ino == mapping->inode && program->st_dev == mapping->device) {
 		status = *program;
 	} else {
-		snprintf(probe_path, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, tid, mapping->start,
-			 mapping->end);
+		snprintf(probe_path, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, tid,
+			 mapping->start, mapping->end);
 		if (stat(probe_path, &status)) {
 			snprintf(probe_path, size, "/proc/%d/root%s", tid, mapping->path);
 			if (stat(probe_path, &status) || status.st_ino != mapping->inode)
@@ -219,8 +227,8 @@ static bool find_probe_path(pid_t tid, const struct mapping *mapping, const stru
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
 	/*
-	 * On a layered file system maps names another device than stat does; two answers of stat are
-	 * comparable.
+	 * On a layered file system maps names another device than stat does; two answers of stat
+	 * are comparable.
 	 */
 	file->is_main = program->st_ino && is_same_file(&status, program);
 	if (file->is_main)
@@ -235,10 +243,11 @@ static int add_mapping(pid_t tid, const struct mapping *mapping, const struct st
 	struct module_file file = {.path = mapping->path, .probe_path = probe_path};
 
 	if (!find_probe_path(tid, mapping, program, &file, probe_path, sizeof(probe_path))) {
-		log_warning("%s is left out: it was replaced or removed since process %d mapped it, and only "
-			    "root can "
-			    "still reach it",
-			    mapping->path, tid);
+		log_warning(
+			"%s is left out: it was replaced or removed since process %d mapped it, and only "
+			"root can "
+			"still reach it",
+			mapping->path, tid);
 		list->is_incomplete = true;
 		return 0;
 	}

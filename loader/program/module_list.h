@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How a module_list grows. Purpose: shared by the two ways to fill one (of a process, of a binary); not for
- * others.
+ * How a module_list grows. Purpose: shared by the two ways to fill one (of a process, of a binary);
+ * not for others.
  */
 #ifndef SCOPETRACE_PROGRAM_MODULE_LIST_H
 #define SCOPETRACE_PROGRAM_MODULE_LIST_H

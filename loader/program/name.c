@@ -5,11 +5,12 @@
 #include <string.h>
 
 /*
- * Suffixes that name another body of the same function. Go and assembler names have dots too, so only known
- * words count.
+ * Suffixes that name another body of the same function. Go and assembler names have dots too, so
+ * only known words count.
  */
-static const char *const clone_words[] = {"constprop", "isra",	     "part",  "cold",	     "lto_priv",
-					  "llvm",      "localalias", "clone", "specialized", "__uniq"};
+static const char *const clone_words[] = {"constprop",	 "isra",  "part",	"cold",
+					  "lto_priv",	 "llvm",  "localalias", "clone",
+					  "specialized", "__uniq"};
 
 size_t name_without_version(const char *raw)
 {
@@ -93,8 +94,8 @@ size_t name_without_parameters(const char *demangled, size_t length)
 	if (!end || demangled[end - 1] != ')')
 		return length;
 	/*
-	 * What stands behind the list must be set off from it ("f() const"), else it is a name ("(anonymous
-	 * namespace)::f").
+	 * What stands behind the list must be set off from it ("f() const"), else it is a name
+	 * ("(anonymous namespace)::f").
 	 */
 	if (end < length && demangled[end] != ' ' && demangled[end] != '&')
 		return length;
@@ -126,14 +127,16 @@ const char *name_unhookable(const char *raw)
 		"__morestack*",
 	};
 	static const char *const keeps_return[] = {
-		"setjmp",	"_setjmp",    "sigsetjmp",    "__sigsetjmp", "vfork",	      "__vfork",
-		"__libc_vfork", "getcontext", "__getcontext", "swapcontext", "__swapcontext",
+		"setjmp",	"_setjmp",     "sigsetjmp",	"__sigsetjmp",
+		"vfork",	"__vfork",     "__libc_vfork",	"getcontext",
+		"__getcontext", "swapcontext", "__swapcontext",
 	};
 
 	for (size_t i = 0; i < sizeof(without_call) / sizeof(without_call[0]); i++) {
 		size_t length = strcspn(without_call[i], "*");
 
-		if (strncmp(raw, without_call[i], length) == 0 && (without_call[i][length] || !raw[length]))
+		if (strncmp(raw, without_call[i], length) == 0 &&
+		    (without_call[i][length] || !raw[length]))
 			return "is entered without a call, so that it has no return to hook";
 	}
 	for (size_t i = 0; i < sizeof(keeps_return) / sizeof(keeps_return[0]); i++) {

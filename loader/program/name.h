@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Symbol names as compilers and linkers write them. Purpose: what people call a function, from what the
- * symbol table calls it. Stateless; any thread.
+ * Symbol names as compilers and linkers write them. Purpose: what people call a function, from what
+ * the symbol table calls it. Stateless; any thread.
  */
 #ifndef SCOPETRACE_PROGRAM_NAME_H
 #define SCOPETRACE_PROGRAM_NAME_H
@@ -13,8 +13,8 @@
 size_t name_without_version(const char *raw);
 
 /*
- * Length without the suffixes of compiler-made clones and parts (.constprop.0, .isra.0, .part.0, .llvm.123,
- * ...).
+ * Length without the suffixes of compiler-made clones and parts (.constprop.0, .isra.0, .part.0,
+ * .llvm.123, ...).
  */
 size_t name_without_clone(const char *raw);
 
@@ -22,8 +22,8 @@ size_t name_without_clone(const char *raw);
 bool name_is_cold(const char *raw);
 
 /*
- * True for a part split off by partial inlining (.part.N): called, but only on some ways through its
- * function.
+ * True for a part split off by partial inlining (.part.N): called, but only on some ways through
+ * its function.
  */
 bool name_is_part(const char *raw);
 
@@ -31,8 +31,8 @@ bool name_is_part(const char *raw);
 size_t name_without_clone_note(const char *demangled);
 
 /*
- * Length of the first `length` bytes of a demangled name without its parameter list (and what follows it:
- * const, &).
+ * Length of the first `length` bytes of a demangled name without its parameter list (and what
+ * follows it: const, &).
  */
 size_t name_without_parameters(const char *demangled, size_t length);
 
@@ -40,8 +40,8 @@ size_t name_without_parameters(const char *demangled, size_t length);
 bool name_is_start_up(const char *raw);
 
 /*
- * Why a function of this name can never be hooked, though it has an address (it is entered without a call, or
- * keeps its return address for later); NULL for all others.
+ * Why a function of this name can never be hooked, though it has an address (it is entered without
+ * a call, or keeps its return address for later); NULL for all others.
  */
 const char *name_unhookable(const char *raw);
 

@@ -21,12 +21,16 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Levenshtein's distance, upper and lower case alike, or more than the limit when it is more than that. */
+/*
+ * Levenshtein's distance, upper and lower case alike, or more than the limit when it is more than
+ * that.
+ */
 static size_t distance(const char *a, const char *b, size_t length, size_t limit)
 {
 	size_t row[NEAREST_LONGEST + 1], a_length = strlen(a);
 
-	if ((a_length > length ? a_length - length : length - a_length) > limit || length >= NEAREST_LONGEST)
+	if ((a_length > length ? a_length - length : length - a_length) > limit ||
+	    length >= NEAREST_LONGEST)
 		return limit + 1;
 	for (size_t j = 0; j <= length; j++)
 		row[j] = j;
@@ -35,7 +39,8 @@ static size_t distance(const char *a, const char *b, size_t length, size_t limit
 
 		row[0] = i;
 		for (size_t j = 1; j <= length; j++) {
-			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+			bool same = tolower((unsigned char)a[i - 1]) ==
+				    tolower((unsigned char)b[j - 1]);
 			size_t here = smaller(smaller(row[j], row[j - 1]) + 1, diagonal + !same);
 
 			diagonal = row[j];
@@ -54,8 +59,8 @@ struct span {
 };
 
 /*
- * "method" of "ns::Class<std::string>::method<int>": of the last name outside angle brackets, what stands
- * before them.
+ * "method" of "ns::Class<std::string>::method<int>": of the last name outside angle brackets, what
+ * stands before them.
  */
 static struct span last_component(const char *name, size_t length)
 {
@@ -78,7 +83,8 @@ static void insert(struct nearest *nearest, const char *name, size_t length, siz
 	size_t at = nearest->count;
 
 	for (size_t i = 0; i < nearest->count; i++) {
-		if (strncmp(nearest->items[i].name, name, length) == 0 && !nearest->items[i].name[length])
+		if (strncmp(nearest->items[i].name, name, length) == 0 &&
+		    !nearest->items[i].name[length])
 			return;
 	}
 	while (at && nearest->items[at - 1].distance > found)
@@ -103,8 +109,8 @@ void nearest_offer(struct nearest *nearest, const char *name, size_t length)
 		return;
 	found = distance(nearest->wanted, name, length, nearest->limit);
 	if (last.length != length)
-		found = smaller(found,
-				distance(nearest->wanted, name + last.start, last.length, nearest->limit));
+		found = smaller(found, distance(nearest->wanted, name + last.start, last.length,
+						nearest->limit));
 	if (found > nearest->limit && wanted_length >= 3 &&
 	    memmem(name, length, nearest->wanted, wanted_length))
 		found = nearest->limit;

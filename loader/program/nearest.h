@@ -22,7 +22,8 @@ struct nearest {
 void nearest_begin(struct nearest *nearest, const char *wanted);
 
 /*
- * Offers a name (the first `length` bytes), whole and by its last component ("ns::Class::method": "method").
+ * Offers a name (the first `length` bytes), whole and by its last component ("ns::Class::method":
+ * "method").
  */
 void nearest_offer(struct nearest *nearest, const char *name, size_t length);
 

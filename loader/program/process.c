@@ -30,7 +30,9 @@ struct stat_line {
 	char comm[17];
 };
 
-/* ---- /proc files ------------------------------------------------------------------------------- */
+/*
+ * ---- /proc files -------------------------------------------------------------------------------
+ */
 
 static int read_proc(pid_t pid, pid_t tid, const char *name, char **text)
 {
@@ -47,7 +49,8 @@ static int read_proc(pid_t pid, pid_t tid, const char *name, char **text)
 }
 
 /*
- * The comm stands in parentheses and may hold any byte, parentheses and new lines too: the last ')' ends it.
+ * The comm stands in parentheses and may hold any byte, parentheses and new lines too: the last ')'
+ * ends it.
  */
 static bool parse_stat(const char *text, struct stat_line *line)
 {
@@ -116,7 +119,8 @@ static uint64_t monotonic_of_ticks(uint64_t ticks)
 	if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &boot) ||
 	    clock_gettime(CLOCK_MONOTONIC, &monotonic))
 		return 0;
-	suspended = (boot.tv_sec - monotonic.tv_sec) * 1000000000ll + (boot.tv_nsec - monotonic.tv_nsec);
+	suspended = (boot.tv_sec - monotonic.tv_sec) * 1000000000ll +
+		    (boot.tv_nsec - monotonic.tv_nsec);
 	if (ticks > INT64_MAX / 1000000000ull)
 		return 0;
 	ns = (int64_t)(ticks * 1000000000ull / (uint64_t)per_second) - suspended;
@@ -128,7 +132,9 @@ static bool is_dead_state(char state)
 	return state == 'Z' || state == 'X' || state == 'x';
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/*
+ * ---- threads -----------------------------------------------------------------------------------
+ */
 
 static int read_thread(pid_t pid, pid_t tid, struct process_thread *thread)
 {
@@ -142,7 +148,8 @@ static int read_thread(pid_t pid, pid_t tid, struct process_thread *thread)
 		err = read_proc(pid, tid, "status", &status);
 	if (err)
 		return err;
-	*thread = (struct process_thread){.tid = tid, .namespace_tid = last_number(status, "\nNSpid:")};
+	*thread = (struct process_thread){.tid = tid,
+					  .namespace_tid = last_number(status, "\nNSpid:")};
 	if (!thread->namespace_tid)
 		thread->namespace_tid = tid;
 	thread->start_ns = monotonic_of_ticks(line.start_ticks);
@@ -214,7 +221,9 @@ int process_live_thread(pid_t pid, pid_t *tid)
 	return 0;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/*
+ * ---- opening -----------------------------------------------------------------------------------
+ */
 
 /* 0 and the process that `pid` is, or is a thread of. */
 static int resolve(pid_t pid, struct process *process)
@@ -326,7 +335,10 @@ static int open_resolved(pid_t pid, struct process *process)
 	process->pidfd = (int)syscall(SYS_pidfd_open, process->pid, 0);
 	if (process->pidfd < 0)
 		return -errno;
-	/* Had the number been given to another process meanwhile, the descriptor would now be the other's. */
+	/*
+	 * Had the number been given to another process meanwhile, the descriptor would now be the
+	 * other's.
+	 */
 	return process_ended(process) ? -ESRCH : 0;
 }
 
@@ -340,12 +352,15 @@ static void say_failure(pid_t pid, int err)
 				"left of it to look at",
 				pid);
 		else
-			log_error("there is no process %d (or it has ended); `ps -e` lists what runs", pid);
+			log_error(
+				"there is no process %d (or it has ended); `ps -e` lists what runs",
+				pid);
 		break;
 	case -EINVAL:
-		log_error("%d is %s", pid,
-			  pid > 0 ? "a kernel thread: it has no program whose functions could be seen"
-				  : "not a process id: those are greater than 0");
+		log_error(
+			"%d is %s", pid,
+			pid > 0 ? "a kernel thread: it has no program whose functions could be seen"
+				: "not a process id: those are greater than 0");
 		break;
 	case -EACCES:
 	case -EPERM:
@@ -368,8 +383,8 @@ int process_open(pid_t pid, struct process *process)
 		return err;
 	}
 	if (process->pid != pid)
-		log_info("%d is a thread of process %d (%s), which is taken as a whole", pid, process->pid,
-			 process->comm);
+		log_info("%d is a thread of process %d (%s), which is taken as a whole", pid,
+			 process->pid, process->comm);
 	return 0;
 }
 

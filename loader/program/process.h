@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A running process as /proc shows it. Purpose: pids, threads, names, pid namespaces. One owner; a snapshot
- * unless said.
+ * A running process as /proc shows it. Purpose: pids, threads, names, pid namespaces. One owner; a
+ * snapshot unless said.
  */
 #ifndef SCOPETRACE_PROGRAM_PROCESS_H
 #define SCOPETRACE_PROGRAM_PROCESS_H
@@ -21,9 +21,9 @@ struct process {
 };
 
 /*
- * Opens process `pid`. A thread id is resolved to its process, which is said. 0, or with the failure said:
- * -ESRCH no such process (or a zombie), -EACCES / -EPERM not ours to look at, -EINVAL pid <= 0 or a kernel
- * thread.
+ * Opens process `pid`. A thread id is resolved to its process, which is said. 0, or with the
+ * failure said: -ESRCH no such process (or a zombie), -EACCES / -EPERM not ours to look at, -EINVAL
+ * pid <= 0 or a kernel thread.
  */
 int process_open(pid_t pid, struct process *process);
 void process_close(struct process *process); /* takes a zeroed one too */
@@ -32,12 +32,15 @@ void process_close(struct process *process); /* takes a zeroed one too */
 bool process_ended(const struct process *process);
 bool pidfd_ended(int pidfd); /* the same by its pidfd alone; false for a negative one */
 
-/* Where the stack of its program begins: the kernel chooses it anew at each exec. 0: that cannot be read. */
+/*
+ * Where the stack of its program begins: the kernel chooses it anew at each exec. 0: that cannot be
+ * read.
+ */
 uint64_t process_stack_start(pid_t pid);
 
 /*
- * The name and the arguments (joined by blanks, malloc'ed; the name if there are none) of what process `pid`
- * runs now. 0, or -ESRCH, -ENOMEM ...; says nothing.
+ * The name and the arguments (joined by blanks, malloc'ed; the name if there are none) of what
+ * process `pid` runs now. 0, or -ESRCH, -ENOMEM ...; says nothing.
  */
 int process_read_name(pid_t pid, char comm[17], char **command);
 
@@ -52,8 +55,8 @@ struct process_thread {
 int process_threads(const struct process *process, struct process_thread **threads, size_t *count);
 
 /*
- * A thread through whose /proc files the process's memory can be seen: the leader, or another when the leader
- * has ended before the rest. 0, -ESRCH, -ENOMEM. Says nothing.
+ * A thread through whose /proc files the process's memory can be seen: the leader, or another when
+ * the leader has ended before the rest. 0, -ESRCH, -ENOMEM. Says nothing.
  */
 int process_live_thread(pid_t pid, pid_t *tid);
 

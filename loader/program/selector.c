@@ -23,23 +23,26 @@ struct selector {
 	char *text;    /* as given */
 	char *module;  /* a glob; NULL: not said */
 	char *pattern; /* without LIB: and slashes */
-	char *literal; /* must occur in a mangled name whose demangled form matches; NULL: nothing known */
+	/* must occur in a mangled name whose demangled form matches; NULL: nothing known */
+	char *literal;
 	regex_t regex;
 	bool has_regex;
 };
 
-/* ---- parsing ----------------------------------------------------------------------------------- */
+/*
+ * ---- parsing -----------------------------------------------------------------------------------
+ */
 
 static int refuse(const char *text, size_t column, const char *why)
 {
-	log_error("pattern '%s': %s (column %zu)\n\t%s\n\t%*s^", text, why, column + 1, text, (int)column,
-		  "");
+	log_error("pattern '%s': %s (column %zu)\n\t%s\n\t%*s^", text, why, column + 1, text,
+		  (int)column, "");
 	return -EINVAL;
 }
 
 /*
- * The ':' behind LIB, not one of the '::' in C++ and Rust names, and before anything else begins. NULL if
- * none.
+ * The ':' behind LIB, not one of the '::' in C++ and Rust names, and before anything else begins.
+ * NULL if none.
  */
 static const char *module_end(const char *text)
 {
@@ -54,8 +57,8 @@ static const char *module_end(const char *text)
 }
 
 /*
- * glibc copies what stands before a + or {n} once or n times, so that nested ones multiply what regcomp needs
- * of memory. All are taken for nested.
+ * glibc copies what stands before a + or {n} once or n times, so that nested ones multiply what
+ * regcomp needs of memory. All are taken for nested.
  */
 #define MOST_COPIES 65536ul
 
@@ -99,7 +102,8 @@ static int parse_regex(struct selector *selector, const char *text, size_t colum
 	int code;
 
 	if (length < 2 || selector->pattern[length - 1] != '/')
-		return refuse(text, column + length, "the closing / of the regular expression is missing");
+		return refuse(text, column + length,
+			      "the closing / of the regular expression is missing");
 	if (length == 2)
 		return refuse(text, column + 1, "the regular expression is empty");
 	memmove(selector->pattern, selector->pattern + 1, length - 2);
@@ -140,8 +144,9 @@ static bool is_spelled_otherwise(const char *word, size_t length)
 }
 
 /*
- * The longest identifier of the pattern: mangling keeps identifiers as they are, so that most names need not
- * be demangled to know that they do not match. Not looked for in argument lists, whose types are abbreviated.
+ * The longest identifier of the pattern: mangling keeps identifiers as they are, so that most names
+ * need not be demangled to know that they do not match. Not looked for in argument lists, whose
+ * types are abbreviated.
  */
 static char *literal_of(const struct selector *selector)
 {
@@ -218,7 +223,9 @@ bool selector_names_module(const struct selector *selector)
 	return selector->module != NULL;
 }
 
-/* ---- matching ---------------------------------------------------------------------------------- */
+/*
+ * ---- matching ----------------------------------------------------------------------------------
+ */
 
 /* By the base name, or by what people call a library: libc for libc.so.6. */
 static bool matches_module(const struct selector *selector, const struct module *module)
@@ -263,10 +270,12 @@ static bool matches_demangled(const struct selector *selector, char *demangled, 
 	if (matches_text(selector, demangled))
 		return true;
 	demangled[length] = '\0';
-	if (matches_text(selector, demangled) || is_equal_but_for_blanks(selector->pattern, demangled))
+	if (matches_text(selector, demangled) ||
+	    is_equal_but_for_blanks(selector->pattern, demangled))
 		return true;
 	demangled[name_without_parameters(demangled, length)] = '\0';
-	return matches_text(selector, demangled) || is_equal_but_for_blanks(selector->pattern, demangled);
+	return matches_text(selector, demangled) ||
+	       is_equal_but_for_blanks(selector->pattern, demangled);
 }
 
 static bool matches_name(const struct selector *selector, const char *raw, bool is_whole)
@@ -291,7 +300,8 @@ bool selector_matches(const struct selector *selector, const struct function *fu
 	if (!matches_module(selector, function->module))
 		return false;
 	if (function->is_untyped)
-		return selector->kind == SELECTOR_NAME && strcmp(selector->pattern, function->name) == 0;
+		return selector->kind == SELECTOR_NAME &&
+		       strcmp(selector->pattern, function->name) == 0;
 	if (matches_name(selector, function->name, is_whole))
 		return true;
 	if (function->plain && matches_text(selector, function->plain))
@@ -303,7 +313,9 @@ bool selector_matches(const struct selector *selector, const struct function *fu
 	return false;
 }
 
-/* ---- when nothing matches ---------------------------------------------------------------------- */
+/*
+ * ---- when nothing matches ----------------------------------------------------------------------
+ */
 
 static bool explained_name(const char *raw, const void *context)
 {
@@ -334,7 +346,8 @@ static void offer_names(const struct selector *selector, const struct symbol_tab
 			demangled = demangle(raw);
 		if (demangled)
 			nearest_offer(nearest, demangled,
-				      name_without_parameters(demangled, name_without_clone_note(demangled)));
+				      name_without_parameters(demangled,
+							      name_without_clone_note(demangled)));
 		else
 			nearest_offer(nearest, raw, strlen(raw));
 		free(demangled);
@@ -367,8 +380,8 @@ static void say_no_module(const struct selector *selector, const struct symbol_t
 		snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
 			 table->modules.items[i].base);
 	}
-	log_error("pattern %s: no module is called %s; there are: %s", selector->text, selector->module,
-		  names);
+	log_error("pattern %s: no module is called %s; there are: %s", selector->text,
+		  selector->module, names);
 }
 
 static bool has_functions(const struct selector *selector, const struct symbol_table *table)
@@ -409,17 +422,21 @@ static void say_no_match(const struct selector *selector, const struct symbol_ta
 		log_error("pattern %s matches no function; the nearest names: %s", selector->text,
 			  nearest_list(&nearest, names, sizeof(names)));
 	else if (has_functions(selector, table))
-		log_error("pattern %s matches no function, and none has a name like it; `scopetrace "
-			  "functions` lists all",
-			  selector->text);
+		log_error(
+			"pattern %s matches no function, and none has a name like it; `scopetrace "
+			"functions` lists all",
+			selector->text);
 	else
-		log_error("pattern %s matches no function: there are no symbols to match; install the "
-			  "program's debug "
-			  "symbols, or build it without -s",
-			  selector->text);
+		log_error(
+			"pattern %s matches no function: there are no symbols to match; install the "
+			"program's debug "
+			"symbols, or build it without -s",
+			selector->text);
 }
 
-/* ---- choosing ---------------------------------------------------------------------------------- */
+/*
+ * ---- choosing ----------------------------------------------------------------------------------
+ */
 
 /* A function is shown under the name by which it was asked for. */
 static void prefer_asked_name(const struct selector *selector, struct function *function)
@@ -439,8 +456,8 @@ static void prefer_asked_name(const struct selector *selector, struct function *
 }
 
 /* Without LIB, the C library is looked through only when asked. */
-static size_t include_from(const struct selector *selector, const struct symbol_table *table, bool in_libc,
-			   bool *marks)
+static size_t include_from(const struct selector *selector, const struct symbol_table *table,
+			   bool in_libc, bool *marks)
 {
 	size_t found = 0;
 
@@ -470,7 +487,8 @@ static int include_one(const char *text, const struct symbol_table *table, bool 
 		return -errno;
 	found = include_from(selector, table, false, marks);
 	/* ld.so has a memcpy of its own; who asks for memcpy does not mean that one. */
-	if (!found && selector->kind == SELECTOR_NAME && !symbol_is_indirect(table, selector->pattern))
+	if (!found && selector->kind == SELECTOR_NAME &&
+	    !symbol_is_indirect(table, selector->pattern))
 		found = include_from(selector, table, true, marks);
 	if (!found)
 		say_no_match(selector, table);
@@ -504,8 +522,9 @@ static int check_count(size_t count, bool all)
 		return -ENOENT;
 	}
 	if (count > SELECTOR_MAX_WITHOUT_ALL && !all) {
-		log_error("the patterns match %zu functions; more than %d need --all, or narrower patterns",
-			  count, SELECTOR_MAX_WITHOUT_ALL);
+		log_error(
+			"the patterns match %zu functions; more than %d need --all, or narrower patterns",
+			count, SELECTOR_MAX_WITHOUT_ALL);
 		return -E2BIG;
 	}
 	return 0;
@@ -537,8 +556,8 @@ static int gather(const struct symbol_table *table, const bool *marks, bool all,
 }
 
 int selector_choose(const struct symbol_table *table, char *const *include, size_t include_count,
-		    char *const *exclude, size_t exclude_count, bool all, const struct function ***chosen,
-		    size_t *count)
+		    char *const *exclude, size_t exclude_count, bool all,
+		    const struct function ***chosen, size_t *count)
 {
 	bool *marks = calloc(table->count ? table->count : 1, sizeof(*marks));
 	int err = marks ? 0 : -ENOMEM;
@@ -562,7 +581,9 @@ int selector_choose(const struct symbol_table *table, char *const *include, size
 	return err;
 }
 
-/* ---- @FILE ------------------------------------------------------------------------------------- */
+/*
+ * ---- @FILE -------------------------------------------------------------------------------------
+ */
 
 static int append(const char *text, size_t length, char ***patterns, size_t *count)
 {
@@ -585,7 +606,8 @@ static int append_lines(const char *text, char ***patterns, size_t *count)
 
 		while (last > first && strchr(" \t\r", text[last - 1]))
 			last--;
-		if (first < last && text[first] != '#' && append(text + first, last - first, patterns, count))
+		if (first < last && text[first] != '#' &&
+		    append(text + first, last - first, patterns, count))
 			return -ENOMEM;
 		text += line + (text[line] != '\0');
 	}
@@ -603,7 +625,8 @@ int selector_expand(const char *argument, char ***patterns, size_t *count)
 	} else {
 		err = io_read_file(argument + 1, &text, &length);
 		if (err)
-			log_error("cannot read the patterns in %s: %s", argument + 1, strerror(-err));
+			log_error("cannot read the patterns in %s: %s", argument + 1,
+				  strerror(-err));
 		else
 			err = append_lines(text, patterns, count);
 		if (!err && *count == before) {

@@ -45,9 +45,14 @@ struct collector {
 	struct hash_map indirect; /* of this module alone */
 };
 
-/* ---- symbols to entries ------------------------------------------------------------------------ */
+/*
+ * ---- symbols to entries ------------------------------------------------------------------------
+ */
 
-/* syscall() too: what it is called for cannot be seen. dlopen() and dlsym() too: what they find may fork. */
+/*
+ * syscall() too: what it is called for cannot be seen. dlopen() and dlsym() too: what they find may
+ * fork.
+ */
 static const char *const forks[] = {"fork",    "_Fork",	  "__fork", "__libc_fork", "clone",
 				    "__clone", "clone3",  "daemon", "forkpty",	   "syscall",
 				    "dlopen",  "dlmopen", "dlsym",  "dlvsym"};
@@ -65,8 +70,8 @@ static bool is_among(const char *const *names, size_t count, const char *name, s
 }
 
 /*
- * A static program has fork inside: only because something in it calls it. So a definition counts as an
- * import does. An exec is told only where there is no fork.
+ * A static program has fork inside: only because something in it calls it. So a definition counts
+ * as an import does. An exec is told only where there is no fork.
  */
 static void note_fork(struct collector *c, const struct image_symbol *symbol, size_t length)
 {
@@ -76,8 +81,8 @@ static void note_fork(struct collector *c, const struct image_symbol *symbol, si
 	if (table->may_fork || c->module->is_libc || is_mangled(symbol->name))
 		return;
 	forks_itself = is_among(forks, sizeof(forks) / sizeof(forks[0]), symbol->name, length);
-	if (!forks_itself &&
-	    (table->may_exec || !is_among(execs, sizeof(execs) / sizeof(execs[0]), symbol->name, length)))
+	if (!forks_itself && (table->may_exec || !is_among(execs, sizeof(execs) / sizeof(execs[0]),
+							   symbol->name, length)))
 		return;
 	table->may_fork = forks_itself;
 	table->may_exec |= !forks_itself;
@@ -85,7 +90,8 @@ static void note_fork(struct collector *c, const struct image_symbol *symbol, si
 		 symbol->undefined ? "imports" : "contains", (int)length, symbol->name);
 }
 
-static bool is_hookable(const struct collector *c, const struct image_symbol *symbol, const char *name)
+static bool is_hookable(const struct collector *c, const struct image_symbol *symbol,
+			const char *name)
 {
 	if (symbol->undefined || !symbol->in_code)
 		return false;
@@ -143,7 +149,9 @@ static int collect(const struct image_symbol *symbol, void *context)
 	return 0;
 }
 
-/* ---- entries to functions ---------------------------------------------------------------------- */
+/*
+ * ---- entries to functions ----------------------------------------------------------------------
+ */
 
 static int by_address(const void *a, const void *b)
 {
@@ -178,7 +186,8 @@ static int add_aliases(struct collector *c, const struct entry *group, size_t co
 		if (is_named_before(group, i))
 			continue;
 		if (!function->aliases) {
-			function->aliases = arena_alloc(c->arena, count * sizeof(*function->aliases));
+			function->aliases =
+				arena_alloc(c->arena, count * sizeof(*function->aliases));
 			if (!function->aliases)
 				return -ENOMEM;
 		}
@@ -216,8 +225,8 @@ static int add_function(struct collector *c, const struct entry *group, size_t c
 
 /*
  * Takes out the functions that share their name with an IFUNC of the module: old versions of it
- * (memcpy@GLIBC_2.2.5), which hardly any program calls. A hook on one would see nothing, and nobody would
- * know why.
+ * (memcpy@GLIBC_2.2.5), which hardly any program calls. A hook on one would see nothing, and nobody
+ * would know why.
  */
 static void drop_old_versions(struct collector *c)
 {
@@ -246,7 +255,8 @@ static int group_entries(struct collector *c)
 		const struct entry *group = &c->entries[i];
 		int err;
 
-		for (next = i + 1; next < c->count && c->entries[next].address == group->address; next++)
+		for (next = i + 1; next < c->count && c->entries[next].address == group->address;
+		     next++)
 			;
 		if (group->is_untyped && group->address < covered)
 			continue;
@@ -261,7 +271,8 @@ static int group_entries(struct collector *c)
 }
 
 /*
- * The names of the module, if it has parts of functions, which must know whether the whole function is there.
+ * The names of the module, if it has parts of functions, which must know whether the whole function
+ * is there.
  */
 static int index_names(const struct symbol_table *table, size_t first, struct hash_map *names)
 {
@@ -317,7 +328,9 @@ static int collect_module(struct collector *c, const struct module *module, stru
 	return err ? err : name_clones(c, first);
 }
 
-/* ---- functions to probe sites ------------------------------------------------------------------ */
+/*
+ * ---- functions to probe sites ------------------------------------------------------------------
+ */
 
 /* Part of a file, read as functions in ascending order ask for their bytes. */
 struct window {
@@ -343,27 +356,33 @@ static void window_move(struct window *window, uint64_t offset, size_t wanted)
 	window->length = length > 0 ? (size_t)length : 0;
 }
 
-/* Up to the next function at most, so that a file that lies about sizes costs no more than one reading. */
+/*
+ * Up to the next function at most, so that a file that lies about sizes costs no more than one
+ * reading.
+ */
 static uint64_t size_to_read(const struct symbol_table *table, size_t i)
 {
 	const struct function *function = &table->functions[i], *next = function + 1;
 	uint64_t size = function->size;
 
 	if (i + 1 < table->count && next->module == function->module &&
-	    next->file_offset > function->file_offset && next->file_offset - function->file_offset < size)
+	    next->file_offset > function->file_offset &&
+	    next->file_offset - function->file_offset < size)
 		size = next->file_offset - function->file_offset;
 	return size < FEWEST_BYTES ? FEWEST_BYTES : size > WINDOW_BYTES ? WINDOW_BYTES : size;
 }
 
-static void place_probe(struct function *function, uint16_t machine, struct window *window, uint64_t wanted,
-			bool use_nop5)
+static void place_probe(struct function *function, uint16_t machine, struct window *window,
+			uint64_t wanted, bool use_nop5)
 {
-	struct code code = {.machine = machine, .size = function->size, .address = function->file_offset};
+	struct code code = {
+		.machine = machine, .size = function->size, .address = function->file_offset};
 
 	window_move(window, function->file_offset, wanted);
 	code.bytes = window->bytes + (function->file_offset - window->start);
 	code.length = window->length - (size_t)(function->file_offset - window->start);
-	function->probe_offset = function->file_offset + instruction_probe(&code, use_nop5, &function->cost);
+	function->probe_offset =
+		function->file_offset + instruction_probe(&code, use_nop5, &function->cost);
 }
 
 /* The hooks on a library go on in the program that an exec runs, which may fork. */
@@ -390,7 +409,9 @@ static int place_probes(struct symbol_table *table, const struct image *images,
 			window.length = 0;
 			end = 0;
 		}
-		/* The call that a nop5 becomes overwrites the red zone of the function around it. */
+		/*
+		 * The call that a nop5 becomes overwrites the red zone of the function around it.
+		 */
 		place_probe(function, image->machine, &window, size_to_read(table, i),
 			    (optimized || is_safe_from_fork(table, function)) &&
 				    function->file_offset >= end);
@@ -402,7 +423,9 @@ static int place_probes(struct symbol_table *table, const struct image *images,
 	return 0;
 }
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/*
+ * ---- the table ---------------------------------------------------------------------------------
+ */
 
 /* 0 to go on (without the module if its image stays empty), or -errno, said. */
 static int open_image(const struct module *module, struct image *image)
@@ -412,17 +435,20 @@ static int open_image(const struct module *module, struct image *image)
 	if (!err)
 		return 0;
 	if (module->is_main)
-		log_error("cannot read the program %s (through %s): %s", module->path, module->probe_path,
+		log_error("cannot read the program %s (through %s): %s", module->path,
+			  module->probe_path,
 			  err == -ENOEXEC ? "it is not an ELF program" : strerror(-err));
 	else if (err != -ENOEXEC) /* a data file may be mapped executable too */
-		log_warning("the functions of %s are left out: %s: %s", module->path, module->probe_path,
-			    strerror(-err));
+		log_warning("the functions of %s are left out: %s: %s", module->path,
+			    module->probe_path, strerror(-err));
 	return module->is_main ? err : 0;
 }
 
-static int fill_table(struct symbol_table *table, struct image *images, const struct symbol_options *options)
+static int fill_table(struct symbol_table *table, struct image *images,
+		      const struct symbol_options *options)
 {
-	struct collector collector = {.table = table, .arena = &((struct owned *)table->owned)->arena};
+	struct collector collector = {.table = table,
+				      .arena = &((struct owned *)table->owned)->arena};
 	int err = 0;
 
 	for (size_t i = 0; i < table->modules.count; i++) {
@@ -447,7 +473,8 @@ out:
 
 static int read_modules(struct symbol_table *table, const struct symbol_options *options)
 {
-	struct image *images = calloc(table->modules.count ? table->modules.count : 1, sizeof(*images));
+	struct image *images =
+		calloc(table->modules.count ? table->modules.count : 1, sizeof(*images));
 	int err = -ENOMEM;
 
 	table->owned = calloc(1, sizeof(struct owned));
@@ -463,7 +490,8 @@ static int read_modules(struct symbol_table *table, const struct symbol_options 
 	return err;
 }
 
-int symbol_table_of_process(pid_t pid, const struct symbol_options *options, struct symbol_table *table)
+int symbol_table_of_process(pid_t pid, const struct symbol_options *options,
+			    struct symbol_table *table)
 {
 	int err;
 
@@ -472,7 +500,8 @@ int symbol_table_of_process(pid_t pid, const struct symbol_options *options, str
 	return err ? err : read_modules(table, options);
 }
 
-int symbol_table_of_binary(const char *path, const struct symbol_options *options, struct symbol_table *table)
+int symbol_table_of_binary(const char *path, const struct symbol_options *options,
+			   struct symbol_table *table)
 {
 	int err;
 
@@ -510,13 +539,15 @@ static int hold(struct module *module)
 	return err;
 }
 
-int symbol_table_hold(struct symbol_table *table, const struct function *const *functions, size_t count)
+int symbol_table_hold(struct symbol_table *table, const struct function *const *functions,
+		      size_t count)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < count && !err; i++)
 		if (functions[i])
-			err = hold(&table->modules.items[functions[i]->module - table->modules.items]);
+			err = hold(
+				&table->modules.items[functions[i]->module - table->modules.items]);
 	return err;
 }
 

@@ -21,8 +21,9 @@ static int read_symbols(struct capture *c)
 	if (err || process_stack_start(c->process.pid) == c->lifecycle.stack)
 		return err;
 	symbol_table_close(&c->symbols);
-	log_error("process %d has run another program while its functions were looked up; try again",
-		  c->process.pid);
+	log_error(
+		"process %d has run another program while its functions were looked up; try again",
+		c->process.pid);
 	return -ESTALE;
 }
 
@@ -55,8 +56,8 @@ int capture_choose(struct capture *c)
 		log_warning(
 			"--optimized: a child that this program, or one that it goes on with, forks may crash (%s)",
 			c->symbols.fork_evidence);
-	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude, o->exclude_count, o->all,
-			      &c->functions, &c->function_count);
+	err = selector_choose(&c->symbols, o->include, o->include_count, o->exclude,
+			      o->exclude_count, o->all, &c->functions, &c->function_count);
 	if (err == -ENOENT)
 		say_what_is_traced(o);
 	if (!err)
@@ -72,7 +73,8 @@ static int attach(struct capture *c)
 	int err = capture_make_sites(c, &sites);
 
 	if (!err)
-		err = probe_session_attach(c->session, c->process.pid, sites.functions, c->function_count);
+		err = probe_session_attach(c->session, c->process.pid, sites.functions,
+					   c->function_count);
 	capture_free_sites(&sites);
 	return err;
 }

@@ -17,7 +17,8 @@
 /* True if it is to stop. */
 static bool pause_for(const struct drainer *drainer, uint64_t ns)
 {
-	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+	struct timespec time = {.tv_sec = (time_t)(ns / SECOND_NS),
+				.tv_nsec = (long)(ns % SECOND_NS)};
 	struct pollfd waited = {.fd = drainer->stop, .events = POLLIN};
 
 	return ppoll(&waited, 1, &time, NULL) > 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A thread that drains. Purpose: a source is drained at its own pace, whatever the thread that writes waits
- * for. Owner: the thread that starts it. It takes turns until it is stopped or one fails; between two it
- * sleeps for as long as the turn says. It takes no signals, and runs soon after it wakes (pace_begin).
+ * A thread that drains. Purpose: a source is drained at its own pace, whatever the thread that
+ * writes waits for. Owner: the thread that starts it. It takes turns until it is stopped or one
+ * fails; between two it sleeps for as long as the turn says. It takes no signals, and runs soon
+ * after it wakes (pace_begin).
  */
 #ifndef SCOPETRACE_RECORD_DRAIN_THREAD_H
 #define SCOPETRACE_RECORD_DRAIN_THREAD_H
@@ -36,7 +37,10 @@ int drainer_start(struct drainer *drainer, drainer_turn turn, void *context);
 bool drainer_failed(const struct drainer *drainer);
 int drainer_fd(const struct drainer *drainer);
 
-/* Ends it after its present turn. 0 or -errno of a turn; also if it was stopped before, or never started. */
+/*
+ * Ends it after its present turn. 0 or -errno of a turn; also if it was stopped before, or never
+ * started.
+ */
 int drainer_stop(struct drainer *drainer);
 
 #endif

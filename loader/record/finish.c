@@ -54,8 +54,8 @@ int capture_stop(struct capture *c)
 }
 
 /*
- * Takes what remains, now without a thread that must not wait: nothing more is discarded. The accounts stand
- * still only when no probe is left.
+ * Takes what remains, now without a thread that must not wait: nothing more is discarded. The
+ * accounts stand still only when no probe is left.
  */
 static int end_sources(struct capture *c)
 {
@@ -84,7 +84,8 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 
 		terms.handoff_lost = relay_lost_calls(c->calls.relay, (uint32_t)i);
 		terms.expired = capture_expired_calls(c, (uint32_t)i);
-		accounting_add_function(total, &terms, capture_writer_in_file(c->writer, (uint32_t)i),
+		accounting_add_function(total, &terms,
+					capture_writer_in_file(c->writer, (uint32_t)i),
 					c->functions[i]->demangled);
 		err = capture_writer_function_accounting(c->writer, (uint32_t)i, &terms);
 	}
@@ -158,7 +159,8 @@ static void say_file(const char *output, uint64_t bytes)
 		log_info("%s: %.1f %s", output, size, unit);
 }
 
-static void say_closing(const struct capture *c, const struct accounting_total *total, uint64_t bytes)
+static void say_closing(const struct capture *c, const struct accounting_total *total,
+			uint64_t bytes)
 {
 	char line[1024];
 
@@ -167,8 +169,9 @@ static void say_closing(const struct capture *c, const struct accounting_total *
 	say_losses(total, c->segments.overwritten);
 	say_forks(c);
 	if (!c->session && !c->segments.done_count)
-		log_warning("the command has shown no libscope segment by its end, and no -f was given: "
-			    "nothing was captured");
+		log_warning(
+			"the command has shown no libscope segment by its end, and no -f was given: "
+			"nothing was captured");
 	say_file(c->options->output, bytes);
 }
 
@@ -182,8 +185,9 @@ static void print_json(const struct accounting_total *total)
 static void give_up(struct capture *c)
 {
 	if (!capture_writer_abandon(c->writer))
-		log_warning("the capture has failed: what came before is in %s, which has no account",
-			    c->options->output);
+		log_warning(
+			"the capture has failed: what came before is in %s, which has no account",
+			c->options->output);
 	c->writer = NULL;
 }
 
@@ -216,8 +220,9 @@ int capture_finish(struct capture *c)
 	if (c->options->json)
 		print_json(&total);
 	if (!total.balanced) {
-		log_error("the numbers of this capture do not add up, which is a bug of scopetrace: %s",
-			  total.imbalance);
+		log_error(
+			"the numbers of this capture do not add up, which is a bug of scopetrace: %s",
+			total.imbalance);
 		return -EBADMSG;
 	}
 	return 0;

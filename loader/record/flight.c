@@ -14,16 +14,25 @@
 #include "event/forward.h"
 #include "base/intern.h"
 
-#define BLOCK_BYTES	(64u << 10)
-#define BLOCK_SHARES	64u /* a block holds at most this part of the window, so that it goes in small steps */
-#define CLOCKS		4u  /* enum clock_id is smaller */
+#define BLOCK_BYTES (64u << 10)
+/* a block holds at most this part of the window, so that it goes in small steps */
+#define BLOCK_SHARES	64u
+#define CLOCKS		4u     /* enum clock_id is smaller */
 #define OPEN_MOST	1024u  /* of a thread: the oldest one goes, as its stop has been lost */
 #define ANCHORS_KEPT	2u     /* of each clock, from before the window: they say how fast it ran */
 #define NAMES_STEP	65536u /* so many more than are in use come before they are looked through */
 #define NAME_BYTES_STEP (8u << 20)
 #define THREADS_MOST	65536u /* that are known from before the window */
 
-enum item_kind { ITEM_HOOKED, ITEM_MANUAL, ITEM_LOSS, ITEM_THREAD, ITEM_ANCHOR, ITEM_PROCESS, ITEM_KINDS };
+enum item_kind {
+	ITEM_HOOKED,
+	ITEM_MANUAL,
+	ITEM_LOSS,
+	ITEM_THREAD,
+	ITEM_ANCHOR,
+	ITEM_PROCESS,
+	ITEM_KINDS
+};
 
 static const size_t item_sizes[ITEM_KINDS] = {
 	[ITEM_HOOKED] = sizeof(struct hooked_scope), [ITEM_MANUAL] = sizeof(struct manual_event),
@@ -79,7 +88,8 @@ struct flight {
 	size_t process_count, process_capacity;
 	struct known_thread *threads;
 	size_t thread_count, thread_capacity;
-	size_t threads_checked;	      /* more than these are looked through: most of them may have ended */
+	/* more than these are looked through: most of them may have ended */
+	size_t threads_checked;
 	struct hash_map thread_index; /* pid << 32 | tid -> threads */
 	struct clock_anchor anchors[CLOCKS][ANCHORS_KEPT];
 	uint64_t anchor_counts[CLOCKS];
@@ -93,7 +103,10 @@ static struct flight *of(struct event_output *output)
 	return (struct flight *)((char *)output - offsetof(struct flight, output));
 }
 
-/* ---- what is let go of -------------------------------------------------------------------------------- */
+/*
+ * ---- what is let go of
+ * --------------------------------------------------------------------------------
+ */
 
 static void count_expired(struct flight *flight, const struct hooked_scope *scope)
 {
@@ -107,7 +120,8 @@ static uint64_t thread_key(uint32_t pid, uint32_t tid)
 
 static bool has_ended(const struct known_thread *known)
 {
-	return !known->seen.change && !known->named.change && !known->given.change && !known->open_count;
+	return !known->seen.change && !known->named.change && !known->given.change &&
+	       !known->open_count;
 }
 
 /* Forgets those that have ended, and of those known for longest `more` that have nothing open. */
@@ -125,7 +139,8 @@ static void forget_threads(struct flight *flight, size_t more)
 		}
 		flight->threads[kept] = *known;
 		/* Without memory for this one its name is missing, no more. */
-		hash_map_put(&flight->thread_index, thread_key(known->pid, known->tid), (uint32_t)kept++);
+		hash_map_put(&flight->thread_index, thread_key(known->pid, known->tid),
+			     (uint32_t)kept++);
 	}
 	flight->thread_count = kept;
 }
@@ -152,7 +167,8 @@ static struct known_thread *know_thread(struct flight *flight, uint32_t pid, uin
 		return &flight->threads[index];
 	limit_threads(flight);
 	if (vec_grow(&flight->threads, &flight->thread_capacity, flight->thread_count) ||
-	    hash_map_put(&flight->thread_index, thread_key(pid, tid), (uint32_t)flight->thread_count))
+	    hash_map_put(&flight->thread_index, thread_key(pid, tid),
+			 (uint32_t)flight->thread_count))
 		return NULL;
 	flight->threads[flight->thread_count] = (struct known_thread){.pid = pid, .tid = tid};
 	return &flight->threads[flight->thread_count++];
@@ -178,7 +194,8 @@ static void keep_thread(struct flight *flight, const struct thread_info *thread)
 static void remove_open(struct known_thread *known, size_t i)
 {
 	known->open_count--;
-	memmove(&known->open[i], &known->open[i + 1], (known->open_count - i) * sizeof(*known->open));
+	memmove(&known->open[i], &known->open[i + 1],
+		(known->open_count - i) * sizeof(*known->open));
 }
 
 /* Without memory it is let go of like others. */
@@ -200,7 +217,8 @@ static void close_open(struct known_thread *known, uint64_t scope_id)
 	}
 }
 
-static void keep_given_name(struct known_thread *known, const struct manual_event *event, uint64_t time_ns)
+static void keep_given_name(struct known_thread *known, const struct manual_event *event,
+			    uint64_t time_ns)
 {
 	known->given = (struct thread_info){.time_ns = time_ns,
 					    .pid = event->pid,
@@ -209,7 +227,9 @@ static void keep_given_name(struct known_thread *known, const struct manual_even
 					    .change = THREAD_NAMED};
 }
 
-/* What a thread said once must outlive the window: its name, and what it has begun and not ended. */
+/*
+ * What a thread said once must outlive the window: its name, and what it has begun and not ended.
+ */
 static void keep_manual(struct flight *flight, const struct manual_event *events, size_t count,
 			uint64_t time_ns)
 {
@@ -237,8 +257,8 @@ static void keep_manual(struct flight *flight, const struct manual_event *events
 static void keep_anchor(struct flight *flight, const struct clock_anchor *anchor)
 {
 	if (anchor->clock < CLOCKS)
-		flight->anchors[anchor->clock][flight->anchor_counts[anchor->clock]++ % ANCHORS_KEPT] =
-			*anchor;
+		flight->anchors[anchor->clock]
+			       [flight->anchor_counts[anchor->clock]++ % ANCHORS_KEPT] = *anchor;
 }
 
 static void forget_open(struct flight *flight, uint32_t pid)
@@ -265,13 +285,15 @@ static void keep_process(struct flight *flight, const struct process_info *proce
 	flight->processes[i] = *process;
 }
 
-static void let_go_of_item(struct flight *flight, const struct block *block, const struct item *item)
+static void let_go_of_item(struct flight *flight, const struct block *block,
+			   const struct item *item)
 {
 	const unsigned char *record = (const unsigned char *)(item + 1);
 
 	if (item->kind == ITEM_MANUAL) {
 		flight->expired_events += item->count;
-		keep_manual(flight, (const struct manual_event *)(item + 1), item->count, block->first_ns);
+		keep_manual(flight, (const struct manual_event *)(item + 1), item->count,
+			    block->first_ns);
 		return;
 	}
 	for (uint32_t i = 0; i < item->count; i++, record += item_sizes[item->kind]) {
@@ -328,13 +350,17 @@ static void shorten(struct flight *flight, uint64_t now)
 		uint64_t end = flight->held_ns && flight->held_ns < now ? flight->held_ns : now;
 		uint64_t newest = flight->oldest->newest_ns, left = end > newest ? end - newest : 1;
 
-		if (left < flight->window_ns && (!flight->shortest_ns || left < flight->shortest_ns))
+		if (left < flight->window_ns &&
+		    (!flight->shortest_ns || left < flight->shortest_ns))
 			flight->shortest_ns = left;
 		let_go_of_oldest(flight);
 	}
 }
 
-/* ---- what comes --------------------------------------------------------------------------------------- */
+/*
+ * ---- what comes
+ * ---------------------------------------------------------------------------------------
+ */
 
 static int open_block(struct flight *flight, uint64_t now)
 {
@@ -366,7 +392,8 @@ static uint32_t room(const struct flight *flight, enum item_kind kind, uint64_t 
 {
 	const struct block *block = flight->newest;
 
-	if (!block || flight->newest_is_closed || now - block->first_ns > flight->window_ns / BLOCK_SHARES ||
+	if (!block || flight->newest_is_closed ||
+	    now - block->first_ns > flight->window_ns / BLOCK_SHARES ||
 	    BLOCK_BYTES - block->used < sizeof(struct item))
 		return 0;
 	return (uint32_t)((BLOCK_BYTES - block->used - sizeof(struct item)) / item_sizes[kind]);
@@ -411,7 +438,8 @@ static int keep(struct flight *flight, enum item_kind kind, const void *records,
 	return err;
 }
 
-static int output_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
+static int output_string(struct event_output *output, const char *bytes, size_t length,
+			 uint32_t *id)
 {
 	bool added;
 
@@ -420,20 +448,23 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 	return intern_put(&of(output)->strings, bytes, length, id, &added);
 }
 
-static int output_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+static int output_hooked(struct event_output *output, const struct hooked_scope *scopes,
+			 size_t count)
 {
 	struct flight *flight = of(output);
 
 	for (size_t i = 0; i < count; i++) {
 		if (scopes[i].function < flight->function_count)
 			continue;
-		log_error("a scope of function %u, which was not declared, is not kept", scopes[i].function);
+		log_error("a scope of function %u, which was not declared, is not kept",
+			  scopes[i].function);
 		return -EINVAL;
 	}
 	return keep(flight, ITEM_HOOKED, scopes, count);
 }
 
-static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)
+static int output_manual(struct event_output *output, const struct manual_event *events,
+			 size_t count)
 {
 	return keep(of(output), ITEM_MANUAL, events, count);
 }
@@ -458,7 +489,9 @@ static int output_process(struct event_output *output, const struct process_info
 	return keep(of(output), ITEM_PROCESS, process, 1);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------
+/*
+ * ---- names
+ * ----------------------------------------------------------------------------------------------
  */
 
 static void visit_process(struct process_info *process, intern_visitor visit, void *context)
@@ -467,7 +500,8 @@ static void visit_process(struct process_info *process, intern_visitor visit, vo
 	visit(context, &process->command);
 }
 
-static void visit_events(struct manual_event *events, size_t count, intern_visitor visit, void *context)
+static void visit_events(struct manual_event *events, size_t count, intern_visitor visit,
+			 void *context)
 {
 	for (size_t i = 0; i < count; i++)
 		visit(context, &events[i].name);
@@ -540,12 +574,14 @@ static int copy_names(const struct intern *strings, uint32_t *to, struct intern 
 }
 
 void flight_collect_names(struct flight *flight,
-			  void (*others)(void *context, intern_visitor visit, void *visited), void *context)
+			  void (*others)(void *context, intern_visitor visit, void *visited),
+			  void *context)
 {
 	struct intern left = {0}, *strings = &flight->strings;
 	uint32_t *to;
 
-	if (strings->count < flight->names_checked && strings->byte_count < flight->name_bytes_checked)
+	if (strings->count < flight->names_checked &&
+	    strings->byte_count < flight->name_bytes_checked)
 		return;
 	to = calloc(strings->count + 1, sizeof(*to));
 	if (!to)
@@ -570,7 +606,10 @@ size_t flight_names(const struct flight *flight)
 	return flight->strings.count;
 }
 
-/* ---- into a file -------------------------------------------------------------------------------------- */
+/*
+ * ---- into a file
+ * --------------------------------------------------------------------------------------
+ */
 
 /* One file being written. */
 struct copy {
@@ -585,14 +624,16 @@ struct copy {
 
 static uint64_t call_key(const struct hooked_scope *scope)
 {
-	const uint64_t words[] = {scope->start_ns, scope->sp, (uint64_t)scope->tid << 32 | scope->function};
+	const uint64_t words[] = {scope->start_ns, scope->sp,
+				  (uint64_t)scope->tid << 32 | scope->function};
 
 	return hash_bytes(words, sizeof(words));
 }
 
 static bool is_same_call(const struct hooked_scope *a, const struct hooked_scope *b)
 {
-	return a->start_ns == b->start_ns && a->sp == b->sp && a->tid == b->tid && a->function == b->function;
+	return a->start_ns == b->start_ns && a->sp == b->sp && a->tid == b->tid &&
+	       a->function == b->function;
 }
 
 /* It was running when we looked, and has ended since. */
@@ -638,7 +679,8 @@ static int rename_in(struct renaming *into, uint32_t *id)
 	if (*id && !*known) {
 		const struct intern_entry *entry = &strings->entries[*id - 1];
 
-		err = into->next->string(into->next, strings->bytes + entry->offset, entry->length, known);
+		err = into->next->string(into->next, strings->bytes + entry->offset, entry->length,
+					 known);
 	}
 	if (*id)
 		*id = *known;
@@ -690,7 +732,8 @@ static int write_item(struct copy *copy, const struct item *item)
 	if (item->kind == ITEM_HOOKED)
 		return write_hooked(copy, (const struct hooked_scope *)(item + 1), item->count);
 	if (item->kind == ITEM_MANUAL)
-		return renaming_manual(&copy->into, (const struct manual_event *)(item + 1), item->count);
+		return renaming_manual(&copy->into, (const struct manual_event *)(item + 1),
+				       item->count);
 	for (uint32_t i = 0; i < item->count && !err; i++, record += item_sizes[item->kind])
 		err = write_record(copy, (enum item_kind)item->kind, record);
 	return err;
@@ -739,7 +782,8 @@ static int write_anchors(struct copy *copy)
 	for (size_t clock = 0; clock < CLOCKS; clock++) {
 		uint64_t count = flight->anchor_counts[clock];
 
-		for (uint64_t i = count > ANCHORS_KEPT ? count - ANCHORS_KEPT : 0; i < count && !err; i++)
+		for (uint64_t i = count > ANCHORS_KEPT ? count - ANCHORS_KEPT : 0;
+		     i < count && !err; i++)
 			err = copy->into.next->anchor(copy->into.next,
 						      &flight->anchors[clock][i % ANCHORS_KEPT]);
 	}
@@ -786,7 +830,8 @@ static int write_blocks(struct copy *copy)
 	return err;
 }
 
-int flight_write(struct flight *flight, struct capture_writer *writer, const struct flight_writing *how)
+int flight_write(struct flight *flight, struct capture_writer *writer,
+		 const struct flight_writing *how)
 {
 	struct copy copy = {.into = {capture_writer_output(writer), rename_in},
 			    .flight = flight,
@@ -807,7 +852,10 @@ int flight_write(struct flight *flight, struct capture_writer *writer, const str
 	return err;
 }
 
-/* ---- the recorder ------------------------------------------------------------------------------------- */
+/*
+ * ---- the recorder
+ * -------------------------------------------------------------------------------------
+ */
 
 struct event_output *flight_output(struct flight *flight)
 {
@@ -819,8 +867,9 @@ int flight_function(struct flight *flight, const struct function_info *function)
 	size_t count = flight->function_count;
 
 	if (function->id != count || count >= CAPTURE_FUNCTION_MAX) {
-		log_error("function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
-			  function->id, CAPTURE_FUNCTION_MAX - 1);
+		log_error(
+			"function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
+			function->id, CAPTURE_FUNCTION_MAX - 1);
 		return -EINVAL;
 	}
 	if (vec_grow(&flight->functions, &flight->function_capacity, count) ||

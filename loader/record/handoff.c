@@ -12,9 +12,10 @@
 #include "record/pending.h"
 
 /*
- * A position: words in the low 32 bits, two flags, tags in the 30 bits above. Both run on and on; what is
- * left of them by the size of the ring is the offset. The flags are of the write position alone: the reader
- * sets the one when it goes to sleep, the writer the other when there is something that is no record yet.
+ * A position: words in the low 32 bits, two flags, tags in the 30 bits above. Both run on and on;
+ * what is left of them by the size of the ring is the offset. The flags are of the write position
+ * alone: the reader sets the one when it goes to sleep, the writer the other when there is
+ * something that is no record yet.
  */
 #define READER_SLEEPS (1ull << 32)
 #define EXTRA	      (1ull << 33) /* discarded writes, or the end */
@@ -30,7 +31,8 @@ struct handoff {
 
 	/* The reader's. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t read;
-	uint64_t next;	     /* where the next read begins: `read` follows when that gives back the last */
+	/* where the next read begins: `read` follows when that gives back the last */
+	uint64_t next;
 	uint64_t empty_at;   /* the write position at which there was nothing to read */
 	uint64_t *discarded; /* the record of discarded writes that the reader makes itself */
 	void *no_tag[1];
@@ -59,7 +61,8 @@ static uint32_t tags_of(uint64_t position)
 /* Further on by so many; flags are cleared. */
 static uint64_t advance(uint64_t position, uint32_t words, uint32_t tags)
 {
-	return (uint64_t)(tags_of(position) + tags) << TAG_SHIFT | (uint32_t)(words_of(position) + words);
+	return (uint64_t)(tags_of(position) + tags) << TAG_SHIFT |
+	       (uint32_t)(words_of(position) + words);
 }
 
 static uint32_t words_between(uint64_t from, uint64_t to)
@@ -79,9 +82,10 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static _Noreturn void damaged(const char *what, uint64_t value)
 {
-	log_error("the hand-off buffer is damaged: %s (%llu). This is a bug of scopetrace, or of its memory; "
-		  "the capture ends here, what is in its file can be read",
-		  what, (unsigned long long)value);
+	log_error(
+		"the hand-off buffer is damaged: %s (%llu). This is a bug of scopetrace, or of its memory; "
+		"the capture ends here, what is in its file can be read",
+		what, (unsigned long long)value);
 	abort();
 }
 
@@ -112,7 +116,8 @@ struct handoff *handoff_create(size_t header_words, size_t data_words, size_t ta
 	handoff->fd = -1;
 	handoff->data = calloc(data_words, sizeof(*handoff->data));
 	handoff->tags = calloc(tags, sizeof(*handoff->tags));
-	handoff->discarded = calloc(HANDOFF_FIXED_WORDS + header_words + 1, sizeof(*handoff->discarded));
+	handoff->discarded =
+		calloc(HANDOFF_FIXED_WORDS + header_words + 1, sizeof(*handoff->discarded));
 	if (handoff->data && handoff->tags && handoff->discarded) {
 		handoff->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (handoff->fd >= 0)
@@ -151,20 +156,21 @@ static void wake(const struct handoff *handoff)
 }
 
 /*
- * Replaces the write position by what it is `words` and `tags` further on, with `flags`; a reader that sleeps
- * is woken. Only flags change under us, and only a few times for each call.
+ * Replaces the write position by what it is `words` and `tags` further on, with `flags`; a reader
+ * that sleeps is woken. Only flags change under us, and only a few times for each call.
  */
 static void publish(struct handoff *handoff, uint32_t words, uint32_t tags, uint64_t flags)
 {
 	uint64_t old = atomic_load_explicit(&handoff->written, memory_order_relaxed);
 
 	/*
-	 * Release: pairs with the reader's acquire of the position, before it looks at what was published.
-	 * Also when nothing changes, as EXTRA was set already: the reader that clears it then sees this one.
+	 * Release: pairs with the reader's acquire of the position, before it looks at what was
+	 * published. Also when nothing changes, as EXTRA was set already: the reader that clears it
+	 * then sees this one.
 	 */
 	while (!atomic_compare_exchange_weak_explicit(&handoff->written, &old,
-						      advance(old, words, tags) | flags, memory_order_release,
-						      memory_order_relaxed))
+						      advance(old, words, tags) | flags,
+						      memory_order_release, memory_order_relaxed))
 		;
 	if (old & READER_SLEEPS)
 		wake(handoff);
@@ -178,10 +184,14 @@ static uint32_t skipped(const struct handoff *handoff, uint64_t position, uint32
 	return words <= before_end ? 0 : before_end;
 }
 
-/* Room at `at` for a record of `second` words, and before it for one of `first` if that is not 0. */
+/*
+ * Room at `at` for a record of `second` words, and before it for one of `first` if that is not 0.
+ */
 static bool has_room(const struct handoff *handoff, uint64_t at, uint32_t first, size_t second)
 {
-	/* Acquire: pairs with the release of give_back, after which the reader looks there no more. */
+	/*
+	 * Acquire: pairs with the release of give_back, after which the reader looks there no more.
+	 */
 	uint64_t read = atomic_load_explicit(&handoff->read, memory_order_acquire);
 	uint32_t free_words = handoff->data_size - words_between(read, at);
 	uint32_t free_tags = handoff->tag_size - tags_between(read, at);
@@ -199,14 +209,16 @@ static bool has_room(const struct handoff *handoff, uint64_t at, uint32_t first,
 static void put(struct handoff *handoff, const struct handoff_record *record)
 {
 	uint64_t at = atomic_load_explicit(&handoff->written, memory_order_relaxed);
-	uint32_t words = HANDOFF_FIXED_WORDS + handoff->header_words + (uint32_t)record->payload_words;
+	uint32_t words =
+		HANDOFF_FIXED_WORDS + handoff->header_words + (uint32_t)record->payload_words;
 	uint32_t skip = skipped(handoff, at, words);
 	uint32_t offset = words_of(at) & (handoff->data_size - 1);
 	void **tag = &handoff->tags[tags_of(at) & (handoff->tag_size - 1)];
 	uint64_t *word;
 
 	if (*tag)
-		damaged("a tag that was not taken lies where the next one belongs, at", tags_of(at));
+		damaged("a tag that was not taken lies where the next one belongs, at",
+			tags_of(at));
 	*tag = record->tag;
 	if (skip) {
 		handoff->data[offset] = 0;
@@ -255,7 +267,8 @@ int handoff_write(struct handoff *handoff, const struct handoff_record *record)
 	/* Behind discarded writes a record waits for room for both: the stream tells them first. */
 	behind = pending_count(pending_load(&handoff->pending));
 	if (record->payload_words > handoff->data_size ||
-	    !has_room(handoff, at, behind ? (uint32_t)fixed + 1 : 0, fixed + record->payload_words)) {
+	    !has_room(handoff, at, behind ? (uint32_t)fixed + 1 : 0,
+		      fixed + record->payload_words)) {
 		pending_add(&handoff->pending, record->time_ns);
 		publish(handoff, 0, 0, EXTRA);
 		return -ENOBUFS;
@@ -280,7 +293,10 @@ int handoff_close(struct handoff *handoff)
 
 /* ---- the reader ---- */
 
-/* Ends the read before: tags are cleared, for the writer to find them so, and all of it is the writer's. */
+/*
+ * Ends the read before: tags are cleared, for the writer to find them so, and all of it is the
+ * writer's.
+ */
 static uint64_t give_back(struct handoff *handoff)
 {
 	uint64_t from = atomic_load_explicit(&handoff->read, memory_order_relaxed);
@@ -296,8 +312,8 @@ static uint64_t give_back(struct handoff *handoff)
 }
 
 /* The whole records in a row of `limit` words at `data`, at most `tags` of them. */
-static void count_records(const struct handoff *handoff, const uint64_t *data, uint32_t limit, uint32_t tags,
-			  struct handoff_batch *batch)
+static void count_records(const struct handoff *handoff, const uint64_t *data, uint32_t limit,
+			  uint32_t tags, struct handoff_batch *batch)
 {
 	batch->data = data;
 	batch->words = 0;
@@ -305,7 +321,8 @@ static void count_records(const struct handoff *handoff, const uint64_t *data, u
 	while (batch->words < limit && data[batch->words] && batch->records < tags) {
 		uint64_t length = data[batch->words];
 
-		if (length < HANDOFF_FIXED_WORDS + handoff->header_words || length > limit - batch->words)
+		if (length < HANDOFF_FIXED_WORDS + handoff->header_words ||
+		    length > limit - batch->words)
 			damaged("a record of impossible length", length);
 		batch->words += length;
 		batch->records++;
@@ -315,7 +332,8 @@ static void count_records(const struct handoff *handoff, const uint64_t *data, u
 }
 
 /* Everything between two positions that lies in a row. */
-static void take_records(struct handoff *handoff, uint64_t from, uint64_t to, struct handoff_batch *batch)
+static void take_records(struct handoff *handoff, uint64_t from, uint64_t to,
+			 struct handoff_batch *batch)
 {
 	uint32_t offset = words_of(from) & (handoff->data_size - 1), skip = 0;
 	uint32_t tag = tags_of(from) & (handoff->tag_size - 1);
@@ -326,11 +344,13 @@ static void take_records(struct handoff *handoff, uint64_t from, uint64_t to, st
 	if (!handoff->data[offset]) {
 		skip = handoff->data_size - offset;
 		if (skip >= words)
-			damaged("nothing follows where it should go on at the beginning, words", words);
+			damaged("nothing follows where it should go on at the beginning, words",
+				words);
 		offset = 0;
 	}
 	batch->tags = &handoff->tags[tag];
-	count_records(handoff, &handoff->data[offset], least(words - skip, handoff->data_size - offset),
+	count_records(handoff, &handoff->data[offset],
+		      least(words - skip, handoff->data_size - offset),
 		      least(tags, handoff->tag_size - tag), batch);
 	handoff->next = advance(from, skip + (uint32_t)batch->words, (uint32_t)batch->records);
 }
@@ -353,10 +373,10 @@ static enum handoff_state look(struct handoff *handoff, uint64_t from, struct ha
 {
 	for (;;) {
 		/*
-		 * In this order: then what is seen of the first two came behind every record that the third
-		 * does not show as written; and a record that comes later first turns the pending entry into
-		 * one, so that it is no more ours to take. Acquire: pairs with the release of handoff_close,
-		 * and of publish.
+		 * In this order: then what is seen of the first two came behind every record that
+		 * the third does not show as written; and a record that comes later first turns the
+		 * pending entry into one, so that it is no more ours to take. Acquire: pairs with
+		 * the release of handoff_close, and of publish.
 		 */
 		bool closed = atomic_load_explicit(&handoff->closed, memory_order_acquire);
 		uint64_t pending = pending_load(&handoff->pending);
@@ -378,8 +398,9 @@ static enum handoff_state look(struct handoff *handoff, uint64_t from, struct ha
 			return HANDOFF_EMPTY;
 		/* Cleared, and only then looked for. Acquire: all that the writer had to tell when it last
 		 * set it. */
-		atomic_compare_exchange_strong_explicit(&handoff->written, &written, written & ~EXTRA,
-							memory_order_acquire, memory_order_relaxed);
+		atomic_compare_exchange_strong_explicit(&handoff->written, &written,
+							written & ~EXTRA, memory_order_acquire,
+							memory_order_relaxed);
 	}
 }
 
@@ -404,14 +425,19 @@ bool handoff_sleep(struct handoff *handoff)
 {
 	uint64_t empty_at = handoff->empty_at, wakes;
 
-	/* Those that woke us, or were for what we have read meanwhile. A later one is for the flag set below.
+	/*
+	 * Those that woke us, or were for what we have read meanwhile. A later one is for the flag
+	 * set below.
 	 */
 	if (read(handoff->fd, &wakes, sizeof(wakes)) < 0 && errno != EAGAIN && errno != EINTR)
 		damaged("its eventfd cannot be read, errno", (uint64_t)errno);
-	/* Fails if the writer has done anything since we looked. Relaxed: nothing is read on account of it.
+	/*
+	 * Fails if the writer has done anything since we looked. Relaxed: nothing is read on
+	 * account of it.
 	 */
-	if (!atomic_compare_exchange_strong_explicit(&handoff->written, &empty_at, empty_at | READER_SLEEPS,
-						     memory_order_relaxed, memory_order_relaxed))
+	if (!atomic_compare_exchange_strong_explicit(&handoff->written, &empty_at,
+						     empty_at | READER_SLEEPS, memory_order_relaxed,
+						     memory_order_relaxed))
 		return false;
 	handoff->empty_at = empty_at | READER_SLEEPS;
 	return true;

@@ -33,7 +33,9 @@ static bool is_program(const char *path)
 	return S_ISREG(status.st_mode);
 }
 
-/* As execvp does, the first of that name in PATH that can be executed; malloc'ed. NULL with errno. */
+/*
+ * As execvp does, the first of that name in PATH that can be executed; malloc'ed. NULL with errno.
+ */
 static char *find_in_path(const char *name)
 {
 	const char *at = getenv("PATH");
@@ -59,9 +61,9 @@ static char *find_in_path(const char *name)
 }
 
 /*
- * Maps the files to be probed as code: the kernel then screens each probe site as it does in a running
- * process, where before exec it would pass over those that it cannot probe without a word. Gone with the
- * exec.
+ * Maps the files to be probed as code: the kernel then screens each probe site as it does in a
+ * running process, where before exec it would pass over those that it cannot probe without a word.
+ * Gone with the exec.
  */
 static void map_files(const char *const *files, size_t count)
 {
@@ -72,7 +74,8 @@ static void map_files(const char *const *files, size_t count)
 		if (fd < 0)
 			continue;
 		if (fstat(fd, &status) == 0 && status.st_size > 0)
-			mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+			mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+			     0);
 		close(fd);
 	}
 }
@@ -96,8 +99,9 @@ static char **shell_arguments(char *path, char *const *argv)
 }
 
 /*
- * Runs in the child: waits for the word, then becomes the command. From the word on it calls no function of
- * libc that the user may have hooked (read, execve ...) but syscall(): those calls are not the command's.
+ * Runs in the child: waits for the word, then becomes the command. From the word on it calls no
+ * function of libc that the user may have hooked (read, execve ...) but syscall(): those calls are
+ * not the command's.
  */
 static void __attribute__((noreturn)) become(int go, int failure, const struct launch_plan *plan)
 {
@@ -115,7 +119,9 @@ static void __attribute__((noreturn)) become(int go, int failure, const struct l
 	sigprocmask(SIG_SETMASK, plan->mask, NULL);
 	if (write(failure, &ready, sizeof(ready)) < 0)
 		_exit(125);
-	/* The loader's end of the pipe closes with the loader: no word means that there will be no capture.
+	/*
+	 * The loader's end of the pipe closes with the loader: no word means that there will be no
+	 * capture.
 	 */
 	while (syscall(SYS_read, go, &word, 1) < 0 && errno == EINTR)
 		;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The command of `record -- COMMAND`. Purpose: a child that waits before exec until the probes are armed, so
- * that its first call is seen. Owner: the command that launched it.
+ * The command of `record -- COMMAND`. Purpose: a child that waits before exec until the probes are
+ * armed, so that its first call is seen. Owner: the command that launched it.
  */
 #ifndef SCOPETRACE_RECORD_LAUNCH_H
 #define SCOPETRACE_RECORD_LAUNCH_H
@@ -27,9 +27,9 @@ struct launch_plan {
 };
 
 /*
- * Forks a child that will run plan->argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its environment;
- * signals that we ignore it will ignore too, as after nohup. Until its exec it has the files mapped as code,
- * so that probes in them are screened. 0 or -errno, said.
+ * Forks a child that will run plan->argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its
+ * environment; signals that we ignore it will ignore too, as after nohup. Until its exec it has the
+ * files mapped as code, so that probes in them are screened. 0 or -errno, said.
  */
 int launch_prepare(struct launch *launch, const struct launch_plan *plan);
 

@@ -11,7 +11,10 @@
 #include "base/vec.h"
 #include "source/bpf_source.h"
 
-/* ---- told by the thread that drains ------------------------------------------------------------------- */
+/*
+ * ---- told by the thread that drains
+ * -------------------------------------------------------------------
+ */
 
 static void forked(void *context, uint32_t child, uint32_t parent, uint64_t time_ns)
 {
@@ -34,7 +37,9 @@ void capture_end_lifecycle(struct capture *c)
 	pthread_mutex_unlock(&c->lifecycle.lock);
 }
 
-/* If there is no memory for it then a name is missing, or a program that is not hooked again: said. */
+/*
+ * If there is no memory for it then a name is missing, or a program that is not hooked again: said.
+ */
 static void execed(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
 {
 	struct capture *c = context;
@@ -57,7 +62,9 @@ void capture_tell_lifecycle(struct capture *c)
 	bpf_source_tell_lifecycle(c->hooked, &(struct bpf_source_lifecycle){forked, execed, c});
 }
 
-/* ---- followed by the thread of the events ---------------------------------------------------------------
+/*
+ * ---- followed by the thread of the events
+ * ---------------------------------------------------------------
  */
 
 /* `command`: malloc'ed, now the capture's; NULL: none is known. */
@@ -98,8 +105,8 @@ static bool fits(const char *wanted, const char *comm, const char *command)
 }
 
 /*
- * The arguments that can be read are those of the program that runs now. After one more exec that is another,
- * and then nobody knows those of this one.
+ * The arguments that can be read are those of the program that runs now. After one more exec that
+ * is another, and then nobody knows those of this one.
  */
 static int name_after_exec(struct capture *c, const struct capture_exec *exec, bool last)
 {
@@ -121,9 +128,10 @@ static void say_exec(struct capture *c, const struct capture_exec *exec, bool is
 
 	if (process_ended(&c->process))
 		return;
-	log_info("process %d runs %s now: %s", exec->pid, exec->comm,
-		 own ? "its functions are hooked as before"
-		     : "its own functions are not hooked; hooked ones of libraries are seen in it as well");
+	log_info(
+		"process %d runs %s now: %s", exec->pid, exec->comm,
+		own ? "its functions are hooked as before"
+		    : "its own functions are not hooked; hooked ones of libraries are seen in it as well");
 	if (is_late)
 		log_warning(
 			"a thread that was not its first asked for it, which ends the kernel's tracing: what "
@@ -140,7 +148,10 @@ static bool hooks_program(const struct capture *c)
 	return i < c->function_count;
 }
 
-/* True if it is not the program whose functions are hooked, nor one that it ran after that meanwhile. */
+/*
+ * True if it is not the program whose functions are hooked, nor one that it ran after that
+ * meanwhile.
+ */
 static bool is_replaced(const struct capture *c, const struct capture_exec *exec)
 {
 	char comm[sizeof(c->process.comm)], *command;
@@ -158,8 +169,12 @@ static bool is_replaced(const struct capture *c, const struct capture_exec *exec
 static int follow_execs(struct capture *c, const struct capture_exec *execs, size_t count)
 {
 	const struct capture_exec *last = &execs[count - 1];
-	/* A launched command begins with one, which is no news unless its file was replaced meanwhile. */
-	bool is_news = c->lifecycle.seen || count > 1 || !c->options->command || is_replaced(c, last);
+	/*
+	 * A launched command begins with one, which is no news unless its file was replaced
+	 * meanwhile.
+	 */
+	bool is_news =
+		c->lifecycle.seen || count > 1 || !c->options->command || is_replaced(c, last);
 	bool is_late = false;
 	int lost, err = 0;
 
@@ -196,7 +211,10 @@ static int take_execs(struct capture *c)
 	return err;
 }
 
-/* What cannot be done now, as the links are just being made anew, is done next time: this thread drains. */
+/*
+ * What cannot be done now, as the links are just being made anew, is done next time: this thread
+ * drains.
+ */
 int capture_follow_lifecycle(struct capture *c)
 {
 	int err;
@@ -208,7 +226,9 @@ int capture_follow_lifecycle(struct capture *c)
 	return err;
 }
 
-/* Which thread asked for it is not known, so it is taken for one that ended the kernel's tracing. */
+/*
+ * Which thread asked for it is not known, so it is taken for one that ended the kernel's tracing.
+ */
 static int follow_lost_exec(struct capture *c)
 {
 	char comm[sizeof(c->process.comm)], *command;
@@ -221,7 +241,9 @@ static int follow_lost_exec(struct capture *c)
 			"process %d runs %s now, and the kernel's ring had no room to tell it, or it came before the "
 			"hooks: it is hooked again%s. What it has called meanwhile may be missing",
 			pid, comm,
-			probe_session_has_program_of(c->session, pid) ? "" : ", but for its own functions");
+			probe_session_has_program_of(c->session, pid)
+				? ""
+				: ", but for its own functions");
 	return name_process(c, comm, command, io_now_ns());
 }
 

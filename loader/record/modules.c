@@ -11,7 +11,8 @@
 static bool is_known(const struct module_list *known, const struct module *module)
 {
 	for (size_t i = 0; i < known->count; i++)
-		if (known->items[i].device == module->device && known->items[i].inode == module->inode)
+		if (known->items[i].device == module->device &&
+		    known->items[i].inode == module->inode)
 			return true;
 	return false;
 }
@@ -26,7 +27,10 @@ static bool add_new_modules(struct capture *c, struct module_list *now)
 		if (is_known(before, &now->items[i]))
 			continue;
 		added = true;
-		/* What is gone again, with the process perhaps, does no harm; if it comes back it is new. */
+		/*
+		 * What is gone again, with the process perhaps, does no harm; if it comes back it
+		 * is new.
+		 */
 		if (access(now->items[i].probe_path, R_OK) && (errno == ENOENT || errno == ESRCH)) {
 			now->items[i].device = now->items[i].inode = 0;
 			continue;
@@ -47,7 +51,8 @@ static bool is_alike(const struct return_plan *a, const struct return_plan *b)
 	for (size_t i = 0; i < a->count; i++) {
 		const struct return_choice *one = &a->choices[i], *other = &b->choices[i];
 
-		if (one->way != other->way || one->loops != other->loops || !one->refused != !other->refused)
+		if (one->way != other->way || one->loops != other->loops ||
+		    !one->refused != !other->refused)
 			return false;
 	}
 	return true;
@@ -62,15 +67,17 @@ static int hook_anew(struct capture *c, const struct return_plan *before)
 
 	capture_say_refused(c, before);
 	if (c->returns.refused == c->returns.count) {
-		log_error("the process has mapped code that makes uretprobes dangerous (%s), and none of the "
-			  "functions can be hooked otherwise",
-			  c->hazard.evidence);
+		log_error(
+			"the process has mapped code that makes uretprobes dangerous (%s), and none of the "
+			"functions can be hooked otherwise",
+			c->hazard.evidence);
 		return -ENOTSUP;
 	}
 	err = capture_make_sites(c, &sites);
 	if (!err) {
 		pthread_mutex_lock(&c->lifecycle.hooking);
-		err = probe_session_switch(c->session, c->process.pid, sites.functions, c->function_count);
+		err = probe_session_switch(c->session, c->process.pid, sites.functions,
+					   c->function_count);
 		pthread_mutex_unlock(&c->lifecycle.hooking);
 	}
 	capture_free_sites(&sites);

@@ -19,7 +19,10 @@ uint64_t pending_load(const struct pending *pending)
 
 void pending_add(struct pending *pending, uint64_t time_ns)
 {
-	/* Acquire: pairs with the release of pending_take, which has read the time that is now replaced. */
+	/*
+	 * Acquire: pairs with the release of pending_take, which has read the time that is now
+	 * replaced.
+	 */
 	uint64_t word = atomic_load_explicit(&pending->word, memory_order_acquire);
 
 	while (pending_count(word)) {
@@ -27,7 +30,8 @@ void pending_add(struct pending *pending, uint64_t time_ns)
 			return;
 		/* Fails if the reader takes it meanwhile; then it begins anew below. */
 		if (atomic_compare_exchange_strong_explicit(&pending->word, &word, word + 1,
-							    memory_order_release, memory_order_acquire))
+							    memory_order_release,
+							    memory_order_acquire))
 			return;
 	}
 	/* Nobody but us changes a count of zero. */
@@ -41,6 +45,7 @@ bool pending_take(struct pending *pending, uint64_t word, uint64_t *first_ns)
 	/* It may be the time of a later entry: then the exchange fails, by its generation. */
 	*first_ns = atomic_load_explicit(&pending->first_ns, memory_order_relaxed);
 	/* Release: pairs with the acquire of pending_add. */
-	return atomic_compare_exchange_strong_explicit(&pending->word, &word, next_generation(word, 0),
+	return atomic_compare_exchange_strong_explicit(&pending->word, &word,
+						       next_generation(word, 0),
 						       memory_order_acq_rel, memory_order_relaxed);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes that a hand-off had no room for and that no record tells of yet: how many, and the time of the
- * first. Owner: one hand-off; only its writer adds, its writer and its reader may take. Invariants: the time
- * is stored before the count leaves zero, so that whoever sees a count can read its time; the generation
- * grows each time the count goes to or from zero, so that a taker who read the time of an older entry fails
- * to take the newer one, even of the same count. Progress: lock-free (an add is tried again only after a
- * take).
+ * Writes that a hand-off had no room for and that no record tells of yet: how many, and the time of
+ * the first. Owner: one hand-off; only its writer adds, its writer and its reader may take.
+ * Invariants: the time is stored before the count leaves zero, so that whoever sees a count can
+ * read its time; the generation grows each time the count goes to or from zero, so that a taker who
+ * read the time of an older entry fails to take the newer one, even of the same count. Progress:
+ * lock-free (an add is tried again only after a take).
  */
 #ifndef SCOPETRACE_RECORD_PENDING_H
 #define SCOPETRACE_RECORD_PENDING_H
@@ -34,8 +34,8 @@ uint64_t pending_load(const struct pending *pending);
 void pending_add(struct pending *pending, uint64_t time_ns);
 
 /*
- * Takes what `word`, whose count is not zero, stands for: the count is then zero, *first_ns the time of its
- * first. False if it has changed since `word` was loaded: nothing was taken.
+ * Takes what `word`, whose count is not zero, stands for: the count is then zero, *first_ns the
+ * time of its first. False if it has changed since `word` was loaded: nothing was taken.
  */
 bool pending_take(struct pending *pending, uint64_t word, uint64_t *first_ns);
 

@@ -20,13 +20,16 @@ static_assert((int)EXIT_RETURN == (int)SITE_RETURN && (int)EXIT_JUMP == (int)SIT
 static_assert((int)CONDITION_FLAGS == (int)SITE_FLAGS && (int)CONDITION_ZERO == (int)SITE_ZERO &&
 		      (int)CONDITION_NOT_ZERO == (int)SITE_NOT_ZERO &&
 		      (int)CONDITION_BIT_CLEAR == (int)SITE_BIT_CLEAR &&
-		      (int)CONDITION_BIT_SET == (int)SITE_BIT_SET && REGISTER_IP == SITE_REGISTER_IP &&
-		      REGISTER_NONE == SITE_REGISTER_NONE,
+		      (int)CONDITION_BIT_SET == (int)SITE_BIT_SET &&
+		      REGISTER_IP == SITE_REGISTER_IP && REGISTER_NONE == SITE_REGISTER_NONE,
 	      "one list of conditions");
 
 static_assert((int)SHAPE_RANGES_TOLD == SITE_RANGES, "all of them have room");
 
-/* ---- choosing ----------------------------------------------------------------------------------------- */
+/*
+ * ---- choosing
+ * -----------------------------------------------------------------------------------------
+ */
 
 static int check_hazard(struct capture *c)
 {
@@ -67,8 +70,8 @@ int capture_choose_returns(struct capture *c)
 	int err = check_hazard(c);
 
 	if (!err)
-		err = return_plan_make(&c->returns, &c->symbols, &c->hazard, c->functions, c->function_count,
-				       c->options->returns);
+		err = return_plan_make(&c->returns, &c->symbols, &c->hazard, c->functions,
+				       c->function_count, c->options->returns);
 	if (err)
 		return err;
 	capture_say_refused(c, NULL);
@@ -87,21 +90,26 @@ uint32_t capture_setting_flags(const struct capture *c)
 	return c->options->migrate ? SETTING_MIGRATE : 0;
 }
 
-/* ---- what the probes are told ------------------------------------------------------------------------- */
+/*
+ * ---- what the probes are told
+ * -------------------------------------------------------------------------
+ */
 
 /* Of a function with more ranges no exit asks for them. */
-static void describe_inside(struct exit_setting *setting, const struct function_shape *shape, uint64_t from)
+static void describe_inside(struct exit_setting *setting, const struct function_shape *shape,
+			    uint64_t from)
 {
 	for (size_t i = 0; i < shape->range_count && i < SITE_RANGES; i++) {
 		int64_t begin = (int64_t)(shape->ranges[i].address - from);
 
-		setting->inside[i] =
-			(struct site_range){.begin = begin, .end = begin + (int64_t)shape->ranges[i].size};
+		setting->inside[i] = (struct site_range){
+			.begin = begin, .end = begin + (int64_t)shape->ranges[i].size};
 	}
 }
 
 static struct probe_exit describe_exit(struct shapes *shapes, const struct function *function,
-				       const struct function_shape *shape, const struct exit_site *site)
+				       const struct function_shape *shape,
+				       const struct exit_site *site)
 {
 	struct probe_exit exit = {
 		.target_name = site->kind == EXIT_JUMP || site->kind == EXIT_CONDITIONAL
@@ -125,7 +133,10 @@ static struct probe_exit describe_exit(struct shapes *shapes, const struct funct
 	return exit;
 }
 
-/* The jumps of its loop, if all are known. Not where its code is another's too: one place has one meaning. */
+/*
+ * The jumps of its loop, if all are known. Not where its code is another's too: one place has one
+ * meaning.
+ */
 static size_t turns_of(const struct capture *c, size_t index, uint32_t overlap,
 		       const struct exit_site **turns)
 {
@@ -146,7 +157,8 @@ static size_t describe_exits(const struct capture *c, size_t index, uint32_t ove
 	size_t turn_count = turns_of(c, index, overlap, &turns), count = 0;
 
 	for (size_t i = 0; shape && i < shape->exit_count; i++)
-		exits[count++] = describe_exit(c->returns.shapes, function, shape, &shape->exits[i]);
+		exits[count++] =
+			describe_exit(c->returns.shapes, function, shape, &shape->exits[i]);
 	for (size_t i = 0; i < turn_count; i++) {
 		exits[count] = describe_exit(c->returns.shapes, function, shape, &turns[i]);
 		exits[count++].setting.kind = SITE_TURN;
@@ -169,7 +181,8 @@ static void describe_function(const struct capture *c, size_t index, uint32_t ov
 		.module = function->module->path,
 		.address = function->address,
 		.distance = (uint32_t)(function->probe_offset - function->file_offset),
-		.flags = (choice->loops ? FUNCTION_LOOPS : 0) | (choice->inside ? FUNCTION_INSIDE : 0),
+		.flags = (choice->loops ? FUNCTION_LOOPS : 0) |
+			 (choice->inside ? FUNCTION_INSIDE : 0),
 		.overlap = overlap,
 		.returns = (enum return_mode)choice->way,
 		.exits = exits,
@@ -189,7 +202,9 @@ static int by_place(const void *left, const void *right, void *context)
 	return (a > b) - (a < b);
 }
 
-/* Numbers those whose code overlaps, as return_plan_make tells which lie inside another one. NULL: no memory.
+/*
+ * Numbers those whose code overlaps, as return_plan_make tells which lie inside another one. NULL:
+ * no memory.
  */
 static uint32_t *number_overlaps(const struct capture *c)
 {

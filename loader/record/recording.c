@@ -20,8 +20,8 @@
 /* ---- signals ---- */
 
 /*
- * A hang-up that was ignored when we were started (nohup) stays so. The others do not: a shell's script has
- * its background jobs ignore Ctrl-C, and yet who sends them one means it.
+ * A hang-up that was ignored when we were started (nohup) stays so. The others do not: a shell's
+ * script has its background jobs ignore Ctrl-C, and yet who sends them one means it.
  */
 static void watch(sigset_t *set, int signal)
 {
@@ -46,7 +46,9 @@ int capture_block_signals(struct capture *c)
 	watch(&watched, SIGQUIT);
 	watch(&watched, SIGUSR1);
 	blocked = watched;
-	/* A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not our death.
+	/*
+	 * A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not
+	 * our death.
 	 */
 	sigaddset(&blocked, SIGPIPE);
 	sigaddset(&blocked, SIGXFSZ);
@@ -68,7 +70,10 @@ void capture_unblock_signals(struct capture *c)
 		return;
 	sigaddset(&mask, SIGPIPE);
 	sigaddset(&mask, SIGXFSZ);
-	/* It still asks for a file where a command goes on, and must not end us in the midst of the last. */
+	/*
+	 * It still asks for a file where a command goes on, and must not end us in the midst of the
+	 * last.
+	 */
 	sigaddset(&mask, SIGUSR1);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
@@ -101,7 +106,8 @@ static int name_launched(struct capture *c)
 {
 	free(c->process.command);
 	c->process.command = join(c->options->command);
-	snprintf(c->process.comm, sizeof(c->process.comm), "%.15s", base_name(c->options->command[0]));
+	snprintf(c->process.comm, sizeof(c->process.comm), "%.15s",
+		 base_name(c->options->command[0]));
 	return c->process.command ? 0 : -ENOMEM;
 }
 
@@ -180,7 +186,8 @@ static int check_output(const char *path)
 		slash[slash == folder] = '\0';
 	if (access(slash ? folder : ".", W_OK)) {
 		err = -errno;
-		log_error("cannot create '%s': %s; choose another place with -o", path, strerror(errno));
+		log_error("cannot create '%s': %s; choose another place with -o", path,
+			  strerror(errno));
 	}
 	free(folder);
 	return err;
@@ -201,12 +208,14 @@ static int declare_functions(struct capture *c)
 
 	for (size_t i = 0; i < c->function_count && !err; i++) {
 		const struct function *f = c->functions[i];
-		struct function_info info = {
-			.address = f->address, .id = (uint32_t)i, .not_hooked = why_not_hooked(c, i)};
+		struct function_info info = {.address = f->address,
+					     .id = (uint32_t)i,
+					     .not_hooked = why_not_hooked(c, i)};
 
 		err = output->string(output, f->name, strlen(f->name), &info.name);
 		if (!err)
-			err = output->string(output, f->module->base, strlen(f->module->base), &info.module);
+			err = output->string(output, f->module->base, strlen(f->module->base),
+					     &info.module);
 		if (!err)
 			err = flight ? flight_function(flight, &info)
 				     : capture_writer_function(c->writer, &info);
@@ -333,7 +342,9 @@ static int open_sources(struct capture *c)
 	const struct capture_options *o = c->options;
 	int err = check_output(o->output);
 
-	/* A process is first held fast by its pidfd; a command is read before there is a process. */
+	/*
+	 * A process is first held fast by its pidfd; a command is read before there is a process.
+	 */
 	if (!err && !o->command)
 		err = open_target(c);
 	if (!err)
@@ -385,15 +396,17 @@ int capture_open(struct capture *c, const struct capture_options *options)
 }
 
 /*
- * A command that outlived the capture: told to end if its time is up; if the capture failed then that is no
- * reason for the command to, and we wait for it. Either way a signal now ends us at once.
+ * A command that outlived the capture: told to end if its time is up; if the capture failed then
+ * that is no reason for the command to, and we wait for it. Either way a signal now ends us at
+ * once.
  */
 static void close_command(struct capture *c)
 {
 	if (c->launch.pid && c->launch.go < 0) {
 		if (c->time_is_up) {
 			kill(c->launch.pid, SIGTERM);
-			log_info("the time is up: the command was sent SIGTERM, waiting for its end");
+			log_info(
+				"the time is up: the command was sent SIGTERM, waiting for its end");
 		} else
 			log_warning("the capture has failed; the command goes on without it");
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One capture from arming to the last line. Purpose: what `record` does once its options are parsed. Owner:
- * the thread that runs it, which writes the file; while it runs two more drain the sources, and one looks at
- * the files that the process maps (capture_run.c); what belongs to those is said below. Invariant: whatever
- * way it ends, capture_close leaves no probe, no open segment and no child that never ran.
+ * One capture from arming to the last line. Purpose: what `record` does once its options are
+ * parsed. Owner: the thread that runs it, which writes the file; while it runs two more drain the
+ * sources, and one looks at the files that the process maps (capture_run.c); what belongs to those
+ * is said below. Invariant: whatever way it ends, capture_close leaves no probe, no open segment
+ * and no child that never ran.
  *
- * capture.c opens and closes, capture_hooks.c chooses and arms, capture_returns.c decides how returns are
- * seen, capture_segment.c follows the process's segments, capture_lifecycle.c its forks and execs,
- * capture_run.c is the loop, capture_flight.c what a flight recorder adds to it, capture_finish.c the end and
- * its account.
+ * capture.c opens and closes, capture_hooks.c chooses and arms, capture_returns.c decides how
+ * returns are seen, capture_segment.c follows the process's segments, capture_lifecycle.c its forks
+ * and execs, capture_run.c is the loop, capture_flight.c what a flight recorder adds to it,
+ * capture_finish.c the end and its account.
  */
 #ifndef SCOPETRACE_RECORD_RECORDING_H
 #define SCOPETRACE_RECORD_RECORDING_H
@@ -71,12 +72,14 @@ struct capture_options {
 
 /* The segments of the process, one after another where it runs other programs by exec. */
 struct capture_segments {
-	struct source *source;	 /* of the present one; NULL: there is none (yet) */
-	bool refused;		 /* there is one that cannot be read */
-	uint64_t young_until_ns; /* a program that has just begun will make its segment any moment */
-	uint64_t look_ns;	 /* not before then, so that looking stays cheap */
-	uint64_t lost_before;	 /* events discarded before the present one was opened */
-	uint64_t overwritten;	 /* of the events that are lost: before we came, as nobody read them */
+	struct source *source; /* of the present one; NULL: there is none (yet) */
+	bool refused;	       /* there is one that cannot be read */
+	/* a program that has just begun will make its segment any moment */
+	uint64_t young_until_ns;
+	uint64_t look_ns;     /* not before then, so that looking stays cheap */
+	uint64_t lost_before; /* events discarded before the present one was opened */
+	/* of the events that are lost: before we came, as nobody read them */
+	uint64_t overwritten;
 	struct segment_accounting *done; /* of those that are over */
 	size_t done_count, done_capacity;
 	struct hash_map tids; /* own-namespace tid -> ours, where the process has a pid namespace */
@@ -94,17 +97,20 @@ struct capture_exec {
 /* What is told while draining, until it is followed. */
 struct capture_lifecycle {
 	pthread_mutex_t lock; /* for execs; drain and write need not be one thread */
-	pthread_mutex_t
-		hooking; /* while the session's links are made anew; who drains does not wait for it */
+	/* while the session's links are made anew; who drains does not wait for it */
+	pthread_mutex_t hooking;
 	struct capture_exec *execs;
 	size_t count, capacity;
 	uint64_t forks;	   /* of the process, as far as they were told */
 	bool over;	   /* the probes are being closed: forks are followed no more */
 	bool seen;	   /* one before */
 	uint64_t named_ns; /* since when the process has its present name; 0: since its start */
-	uint64_t stack;	   /* of the program that runs, as far as execs were followed, and at first of that
-			    * whose functions were chosen; 0: not known */
-	bool changed;	   /* the last look found another one */
+	/*
+	 * of the program that runs, as far as execs were followed, and at first of that whose
+	 * functions were chosen; 0: not known
+	 */
+	uint64_t stack;
+	bool changed; /* the last look found another one */
 };
 
 /* What a thread of its own drains, and how that gets to the file. */
@@ -145,19 +151,25 @@ struct capture {
 	const struct function **functions; /* chosen; index = function id */
 	size_t function_count;
 	struct hazard hazard;
-	struct module_list watched; /* the files it had mapped at the last look, if there were new ones */
+	/* the files it had mapped at the last look, if there were new ones */
+	struct module_list watched;
 	uint64_t followed_ns;	    /* when what is done each second to follow it was last done */
 	struct return_plan returns; /* for each function */
 	struct probe_session *session;
 	struct source *hooked;		    /* NULL without -f */
 	struct capture_lifecycle lifecycle; /* with `hooked` */
 	struct capture_segments segments;
-	struct capture_stream calls;  /* of `hooked`, without which it has no relay */
-	struct capture_stream events; /* of `segments`; its thread also follows what becomes of the process:
-					 while it runs `process`, `lifecycle` and `segments` are its
-					 own */
-	struct drainer watcher; /* with `session`; looks at the files that the process maps: while it runs
-				   `hazard`, `returns`, `watched` are its own, and `symbols` is read by it */
+	struct capture_stream calls; /* of `hooked`, without which it has no relay */
+	/*
+	 * of `segments`; its thread also follows what becomes of the process: while it runs
+	 * `process`, `lifecycle` and `segments` are its own
+	 */
+	struct capture_stream events;
+	/*
+	 * with `session`; looks at the files that the process maps: while it runs `hazard`,
+	 * `returns`, `watched` are its own, and `symbols` is read by it
+	 */
+	struct drainer watcher;
 	struct capture_flight flight;
 	struct capture_output stream;  /* -o, if it is one, until the writer has it */
 	struct capture_writer *writer; /* with a flight recorder: of what is written at the end */
@@ -170,22 +182,29 @@ struct capture {
 };
 
 /*
- * Opens the target, checks that hooking it is safe and possible, loads and arms the probes, opens its segment
- * and the file, says `armed N of N functions in pid P`, and starts the command. 0 or -errno, said; call
- * capture_close in any case.
+ * Opens the target, checks that hooking it is safe and possible, loads and arms the probes, opens
+ * its segment and the file, says `armed N of N functions in pid P`, and starts the command. 0 or
+ * -errno, said; call capture_close in any case.
  */
 int capture_open(struct capture *capture, const struct capture_options *options);
 
-/* Runs until the target's end, the duration, or a signal. 0, or -errno of a source or of the file, said. */
+/*
+ * Runs until the target's end, the duration, or a signal. 0, or -errno of a source or of the file,
+ * said.
+ */
 int capture_run(struct capture *capture);
 
 /*
- * Closes the probes, takes what remains, writes accounts and footer, prints the closing line. 0, -errno of
- * the file, or -EBADMSG when the numbers do not add up (said). Does nothing when no file was opened.
+ * Closes the probes, takes what remains, writes accounts and footer, prints the closing line. 0,
+ * -errno of the file, or -EBADMSG when the numbers do not add up (said). Does nothing when no file
+ * was opened.
  */
 int capture_finish(struct capture *capture);
 
-/* Its first half: nothing more is captured. Once; later calls only tell again how it went: 0 or -errno. */
+/*
+ * Its first half: nothing more is captured. Once; later calls only tell again how it went: 0 or
+ * -errno.
+ */
 int capture_stop(struct capture *capture);
 
 /* Frees and closes everything, in whatever state; waits for the command's end (having ended it if its time is
@@ -200,7 +219,9 @@ int capture_choose(struct capture *capture);
 /* Decides for each chosen function how its returns are seen. 0 or -errno, said. */
 int capture_choose_returns(struct capture *capture);
 
-/* Says which functions are left out as their returns cannot be told; but for those that `before` has so, too.
+/*
+ * Says which functions are left out as their returns cannot be told; but for those that `before`
+ * has so, too.
  */
 void capture_say_refused(const struct capture *capture, const struct return_plan *before);
 
@@ -221,9 +242,9 @@ int capture_make_sites(const struct capture *capture, struct capture_sites *site
 void capture_free_sites(struct capture_sites *sites);
 
 /*
- * Each second, by a thread of its own, as reading a large file takes long: looks whether the process has
- * mapped other files since, and if one of them makes uretprobes dangerous sees the returns otherwise from
- * then on (said). 0 or -errno, said; the old probes then stay.
+ * Each second, by a thread of its own, as reading a large file takes long: looks whether the
+ * process has mapped other files since, and if one of them makes uretprobes dangerous sees the
+ * returns otherwise from then on (said). 0 or -errno, said; the old probes then stay.
  */
 int capture_watch_modules(struct capture *capture);
 
@@ -231,8 +252,8 @@ int capture_watch_modules(struct capture *capture);
 int capture_arm(struct capture *capture);
 
 /*
- * Opens the process's segment when there is one, and lets go of it when exec has replaced it. With hooks a
- * segment that cannot be read is no failure (said, once). 0 or -errno, said.
+ * Opens the process's segment when there is one, and lets go of it when exec has replaced it. With
+ * hooks a segment that cannot be read is no failure (said, once). 0 or -errno, said.
  */
 int capture_follow_segment(struct capture *capture);
 
@@ -242,20 +263,30 @@ int capture_close_segment(struct capture *capture);
 /* Before the first drain: forks and execs are followed from there on. */
 void capture_tell_lifecycle(struct capture *capture);
 
-/* After a drain: tells the file the names of new programs, and hooks them where that is lost. 0 or -errno. */
+/*
+ * After a drain: tells the file the names of new programs, and hooks them where that is lost. 0 or
+ * -errno.
+ */
 int capture_follow_lifecycle(struct capture *capture);
 void capture_close_lifecycle(struct capture *capture);
 
-/* Each second: looks for an exec or a fork that was not told, as the ring had no room. 0 or -errno. */
+/*
+ * Each second: looks for an exec or a fork that was not told, as the ring had no room. 0 or -errno.
+ */
 int capture_watch_program(struct capture *capture);
 
-/* The process may have another name and other arguments, since `time_ns`: tells the file. 0 or -errno. */
+/*
+ * The process may have another name and other arguments, since `time_ns`: tells the file. 0 or
+ * -errno.
+ */
 int capture_read_name(struct capture *capture, uint64_t time_ns);
 
 /* Forks are followed no more: the probes are about to be closed. */
 void capture_end_lifecycle(struct capture *capture);
 
-/* Tells the file the process as it is now: name, command line, clock of its segment. 0 or -errno. */
+/*
+ * Tells the file the process as it is now: name, command line, clock of its segment. 0 or -errno.
+ */
 int capture_declare_process(struct capture *capture);
 
 /* ---- the flight recorder; each does nothing without one ---- */
@@ -270,7 +301,9 @@ struct event_output *capture_sink(struct capture *capture);
 /* A file of the window up to now is written in a moment. With a flight recorder only. */
 void capture_ask_snapshot(struct capture *capture, const char *why);
 
-/* Lets go of what is too old, looks for slow calls, writes the snapshot that is due. 0 or -ENOMEM. */
+/*
+ * Lets go of what is too old, looks for slow calls, writes the snapshot that is due. 0 or -ENOMEM.
+ */
 int capture_tend_flight(struct capture *capture, uint64_t now_ns);
 
 /* How long the loop may sleep: `longest`, or until a snapshot is due. */
@@ -282,7 +315,9 @@ void capture_hold_flight(struct capture *capture);
 /* Puts the window into the file; its start is *start_ns. 0 or -errno of the file. */
 int capture_write_flight(struct capture *capture, uint64_t *start_ns, uint64_t end_ns);
 
-/* Let go of: calls of a function; events, taken out of the accounts of the segments that are over. */
+/*
+ * Let go of: calls of a function; events, taken out of the accounts of the segments that are over.
+ */
 uint64_t capture_expired_calls(const struct capture *capture, uint32_t function);
 void capture_share_expired_events(struct capture *capture);
 

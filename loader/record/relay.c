@@ -33,13 +33,14 @@ enum note_kind {
 	NOTE_RESTART = 6, /* the names before are forgotten: the next one's id is this + 1 */
 };
 
-#define WORD	      sizeof(uint64_t)
-#define NOTES_WORDS   4096u		   /* of one record, or one longer note */
-#define NOTES_MOST    ((64u << 20) / WORD) /* of all that wait for room, before threads are discarded */
-#define NAMES_BYTES   (8u << 20)	   /* of all names that are known */
-#define LOSSES_ONCE   64u		   /* in one record */
-#define RINGS	      256u		   /* manual_event.ring has 8 bits */
-#define WORDS_PER_TAG 16u		   /* so short no batch is, but a few in a row */
+#define WORD	    sizeof(uint64_t)
+#define NOTES_WORDS 4096u /* of one record, or one longer note */
+#define NOTES_MOST \
+	((64u << 20) / WORD)	 /* of all that wait for room, before threads are discarded */
+#define NAMES_BYTES   (8u << 20) /* of all names that are known */
+#define LOSSES_ONCE   64u	 /* in one record */
+#define RINGS	      256u	 /* manual_event.ring has 8 bits */
+#define WORDS_PER_TAG 16u	 /* so short no batch is, but a few in a row */
 
 static_assert(2 * (CAPTURE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_WORDS) <=
 		      RELAY_BYTES_LEAST / WORD,
@@ -86,7 +87,10 @@ static struct relay *of(struct event_output *output)
 	return (struct relay *)((char *)output - offsetof(struct relay, output));
 }
 
-/* ---- into the sink ------------------------------------------------------------------------------------ */
+/*
+ * ---- into the sink
+ * ------------------------------------------------------------------------------------
+ */
 
 /* What is not put any more leaves names without an id: nothing after it may be looked at. */
 static int keep_failure(struct relay *relay, int err)
@@ -131,9 +135,10 @@ static int rename_for_sink(struct renaming *sink, uint32_t *id)
 	} else if (has_name(older, *id)) {
 		*id = older->ids[*id - older->base - 1];
 	} else if (*id > names->base && older->base <= names->base) {
-		log_error("a name was not handed off before what bears it (%u of %u and %zu), which is a bug "
-			  "of scopetrace",
-			  *id, names->base, names->count);
+		log_error(
+			"a name was not handed off before what bears it (%u of %u and %zu), which is a bug "
+			"of scopetrace",
+			*id, names->base, names->count);
 		return -EBADMSG;
 	} else { /* long forgotten */
 		*id = 0;
@@ -176,7 +181,8 @@ static int put_notes(struct relay *relay, const uint64_t *notes, size_t words)
 	int err = 0;
 
 	for (size_t at = 0; at < words && !err; at += note_words(&notes[at]))
-		err = put_note(relay, (enum note_kind)(notes[at] >> 32), &notes[at + 1], (uint32_t)notes[at]);
+		err = put_note(relay, (enum note_kind)(notes[at] >> 32), &notes[at + 1],
+			       (uint32_t)notes[at]);
 	return err;
 }
 
@@ -202,13 +208,17 @@ static int put_manual(struct relay *relay, const struct manual_event *events, si
 	return keep_failure(relay, renaming_manual(&relay->sink, events, count));
 }
 
-/* ---- the drain side: what is kept --------------------------------------------------------------------- */
+/*
+ * ---- the drain side: what is kept
+ * ---------------------------------------------------------------------
+ */
 
 static int reserve_note(struct relay *relay, size_t length)
 {
 	size_t words = 1 + (length + WORD - 1) / WORD;
 
-	return vec_reserve((void **)&relay->notes, &relay->note_capacity, relay->note_count + words, WORD);
+	return vec_reserve((void **)&relay->notes, &relay->note_capacity, relay->note_count + words,
+			   WORD);
 }
 
 static int keep_note(struct relay *relay, enum note_kind kind, const void *bytes, size_t length)
@@ -236,7 +246,8 @@ static int keep_loss(struct relay *relay, const struct loss_event *loss)
 	for (size_t i = 0; i < relay->loss_count; i++) {
 		struct loss_event *kept = &relay->losses[i];
 
-		if (kept->place != loss->place || kept->index != loss->index || kept->pid != loss->pid)
+		if (kept->place != loss->place || kept->index != loss->index ||
+		    kept->pid != loss->pid)
 			continue;
 		kept->count += loss->count;
 		if (loss->first_ns < kept->first_ns)
@@ -289,7 +300,8 @@ static bool hand_off_losses(struct relay *relay)
 		if (!hand_off(relay, BATCH_NOTES, 0, words, count * ENTRY))
 			return false;
 		relay->loss_count -= count;
-		memmove(relay->losses, relay->losses + count, relay->loss_count * sizeof(*relay->losses));
+		memmove(relay->losses, relay->losses + count,
+			relay->loss_count * sizeof(*relay->losses));
 	}
 	return true;
 }
@@ -311,7 +323,10 @@ static bool hand_off_kept(struct relay *relay)
 	return hand_off_losses(relay);
 }
 
-/* ---- the drain side: names ---------------------------------------------------------------------------- */
+/*
+ * ---- the drain side: names
+ * ----------------------------------------------------------------------------
+ */
 
 /* Tells `fresh` of a name that is borne by what is kept, under its new id. */
 static int keep_name(struct relay *fresh, const struct relay *relay, uint32_t *id)
@@ -323,7 +338,8 @@ static int keep_name(struct relay *fresh, const struct relay *relay, uint32_t *i
 	if (*id <= relay->base || *id - relay->base > relay->strings.count)
 		return 0;
 	entry = &relay->strings.entries[*id - relay->base - 1];
-	err = intern_put(&fresh->strings, relay->strings.bytes + entry->offset, entry->length, id, &added);
+	err = intern_put(&fresh->strings, relay->strings.bytes + entry->offset, entry->length, id,
+			 &added);
 	*id += fresh->base;
 	if (err || !added)
 		return err;
@@ -357,8 +373,8 @@ static int keep_again(struct relay *fresh, const struct relay *relay, const uint
 }
 
 /*
- * Forgets all names but those that what is kept bears: most are borne by nothing any more, where a program
- * makes them up. Without memory all stays as it is.
+ * Forgets all names but those that what is kept bears: most are borne by nothing any more, where a
+ * program makes them up. Without memory all stays as it is.
  */
 static void restart_names(struct relay *relay)
 {
@@ -370,7 +386,8 @@ static void restart_names(struct relay *relay)
 		base = 0;
 	fresh.base = (uint32_t)base;
 	err = keep_note(&fresh, NOTE_RESTART, &base, sizeof(base));
-	for (size_t at = relay->noted; at < relay->note_count && !err; at += note_words(&relay->notes[at]))
+	for (size_t at = relay->noted; at < relay->note_count && !err;
+	     at += note_words(&relay->notes[at]))
 		err = keep_again(&fresh, relay, &relay->notes[at]);
 	if (err) {
 		intern_clear(&fresh.strings);
@@ -387,7 +404,10 @@ static void restart_names(struct relay *relay)
 	relay->note_capacity = fresh.note_capacity;
 }
 
-/* ---- the drain side: what is discarded ---------------------------------------------------------------- */
+/*
+ * ---- the drain side: what is discarded
+ * ----------------------------------------------------------------
+ */
 
 static int lose_hooked(struct relay *relay, const struct hooked_scope *scopes, size_t count)
 {
@@ -398,13 +418,16 @@ static int lose_hooked(struct relay *relay, const struct hooked_scope *scopes, s
 			loss.first_ns = scopes[i].end_ns;
 		if (scopes[i].end_ns > loss.last_ns)
 			loss.last_ns = scopes[i].end_ns;
-		if (!(scopes[i].flags & SCOPE_FLAG_UNFINISHED) && scopes[i].function < relay->function_count)
+		if (!(scopes[i].flags & SCOPE_FLAG_UNFINISHED) &&
+		    scopes[i].function < relay->function_count)
 			relay->lost_calls[scopes[i].function]++;
 	}
 	return keep_loss(relay, &loss);
 }
 
-/* Their ticks say nothing here: they were written after the drain before this one, and before now. */
+/*
+ * Their ticks say nothing here: they were written after the drain before this one, and before now.
+ */
 static int lose_manual(struct relay *relay, const struct manual_event *events, size_t count)
 {
 	uint32_t by_ring[RINGS] = {0};
@@ -426,9 +449,13 @@ static int lose_manual(struct relay *relay, const struct manual_event *events, s
 	return err;
 }
 
-/* ---- the drain side: what the source calls ------------------------------------------------------------ */
+/*
+ * ---- the drain side: what the source calls
+ * ------------------------------------------------------------
+ */
 
-static int output_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
+static int output_string(struct event_output *output, const char *bytes, size_t length,
+			 uint32_t *id)
 {
 	struct relay *relay = of(output);
 	bool added;
@@ -445,26 +472,28 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 	return err || !added ? err : keep_note(relay, NOTE_STRING, bytes, length);
 }
 
-static int output_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+static int output_hooked(struct event_output *output, const struct hooked_scope *scopes,
+			 size_t count)
 {
 	struct relay *relay = of(output);
 
 	if (!relay->started)
 		return put_hooked(relay, relay->span, scopes, count);
-	if (!count || (hand_off_kept(relay) &&
-		       hand_off(relay, BATCH_HOOKED, count, scopes, count * sizeof(*scopes) / WORD)))
+	if (!count || (hand_off_kept(relay) && hand_off(relay, BATCH_HOOKED, count, scopes,
+							count * sizeof(*scopes) / WORD)))
 		return 0;
 	return lose_hooked(relay, scopes, count);
 }
 
-static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)
+static int output_manual(struct event_output *output, const struct manual_event *events,
+			 size_t count)
 {
 	struct relay *relay = of(output);
 
 	if (!relay->started)
 		return put_manual(relay, events, count);
-	if (!count || (hand_off_kept(relay) &&
-		       hand_off(relay, BATCH_MANUAL, count, events, count * sizeof(*events) / WORD)))
+	if (!count || (hand_off_kept(relay) && hand_off(relay, BATCH_MANUAL, count, events,
+							count * sizeof(*events) / WORD)))
 		return 0;
 	return lose_manual(relay, events, count);
 }
@@ -536,7 +565,10 @@ uint64_t relay_lost_threads(const struct relay *relay)
 	return relay->lost_threads;
 }
 
-/* ---- the write side ----------------------------------------------------------------------------------- */
+/*
+ * ---- the write side
+ * -----------------------------------------------------------------------------------
+ */
 
 static int put_record(struct relay *relay, const uint64_t *data, const void *tag)
 {
@@ -552,10 +584,12 @@ static int put_record(struct relay *relay, const uint64_t *data, const void *tag
 	case BATCH_NOTES:
 		return put_notes(relay, payload, words);
 	case BATCH_HOOKED:
-		return put_hooked(relay, (struct ring_span){header[HEADER_FIRST], header[HEADER_LAST]},
+		return put_hooked(relay,
+				  (struct ring_span){header[HEADER_FIRST], header[HEADER_LAST]},
 				  (const struct hooked_scope *)payload, header[HEADER_COUNT]);
 	case BATCH_MANUAL:
-		return put_manual(relay, (const struct manual_event *)payload, header[HEADER_COUNT]);
+		return put_manual(relay, (const struct manual_event *)payload,
+				  header[HEADER_COUNT]);
 	}
 	return -EBADMSG;
 }
@@ -592,7 +626,10 @@ void relay_visit_names(struct relay *relay, intern_visitor visit, void *context)
 		visit(context, &relay->older.ids[i]);
 }
 
-/* ---- both sides --------------------------------------------------------------------------------------- */
+/*
+ * ---- both sides
+ * ---------------------------------------------------------------------------------------
+ */
 
 void relay_start(struct relay *relay)
 {
@@ -604,7 +641,8 @@ static int put_kept(struct relay *relay)
 	int err = 0;
 
 	if (relay->note_count)
-		err = put_notes(relay, &relay->notes[relay->noted], relay->note_count - relay->noted);
+		err = put_notes(relay, &relay->notes[relay->noted],
+				relay->note_count - relay->noted);
 	for (size_t i = 0; i < relay->loss_count && !err; i++)
 		err = put_note(relay, NOTE_LOSS, &relay->losses[i], sizeof(relay->losses[i]));
 	relay->noted = relay->note_count = relay->loss_count = 0;
@@ -672,8 +710,8 @@ struct relay *relay_create(struct event_output *sink, size_t bytes, size_t funct
 		return relay;
 fail:
 	err = errno;
-	log_error("cannot make a hand-off buffer of %zu bytes: %s; choose a smaller --buffer", bytes,
-		  strerror(err));
+	log_error("cannot make a hand-off buffer of %zu bytes: %s; choose a smaller --buffer",
+		  bytes, strerror(err));
 	relay_destroy(relay);
 	errno = err;
 	return NULL;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What goes from a source to the capture file through a hand-off buffer. Purpose: the thread that drains
- * never waits for a disk, and nothing is lost unseen. Two sides, each one thread at a time: the drain side
- * writes to relay_output, the write side takes and puts into the sink. A relay that is not started, or is
- * settled, has one side: what is written to its output is put into the sink at once.
+ * What goes from a source to the capture file through a hand-off buffer. Purpose: the thread that
+ * drains never waits for a disk, and nothing is lost unseen. Two sides, each one thread at a time:
+ * the drain side writes to relay_output, the write side takes and puts into the sink. A relay that
+ * is not started, or is settled, has one side: what is written to its output is put into the sink
+ * at once.
  *
- * Invariants: scopes and events are handed off in batches, each a record; a batch that finds no room is
- * discarded, counted by function or in all, and told as a loss. Everything else (strings, threads, anchors,
- * processes, losses) is kept until there is room, and goes before the next batch, and what a batch names
- * stands before it. Of these only records of threads are discarded, where 64 MiB of them wait, and counted.
- * Names that nobody bears any more do not take ever more memory: the ids that a source gets are valid until
- * twice RELAY_NAMES_MOST others have come, and are not given again before 2^31 have.
+ * Invariants: scopes and events are handed off in batches, each a record; a batch that finds no
+ * room is discarded, counted by function or in all, and told as a loss. Everything else (strings,
+ * threads, anchors, processes, losses) is kept until there is room, and goes before the next batch,
+ * and what a batch names stands before it. Of these only records of threads are discarded, where 64
+ * MiB of them wait, and counted. Names that nobody bears any more do not take ever more memory: the
+ * ids that a source gets are valid until twice RELAY_NAMES_MOST others have come, and are not given
+ * again before 2^31 have.
  */
 #ifndef SCOPETRACE_RECORD_RELAY_H
 #define SCOPETRACE_RECORD_RELAY_H
@@ -31,8 +33,8 @@
 struct relay;
 
 /*
- * A relay of this many bytes (a power of two between the two above) into `sink`, which outlives it; for
- * hooked functions of ids below `function_count`. Not started. NULL with errno (said).
+ * A relay of this many bytes (a power of two between the two above) into `sink`, which outlives it;
+ * for hooked functions of ids below `function_count`. Not started. NULL with errno (said).
  */
 struct relay *relay_create(struct event_output *sink, size_t bytes, size_t function_count);
 void relay_destroy(struct relay *relay); /* takes NULL; no side may be at work */
@@ -41,8 +43,9 @@ void relay_destroy(struct relay *relay); /* takes NULL; no side may be at work *
 void relay_start(struct relay *relay);
 
 /*
- * The drain side is at work no more: puts all that is left into the sink, and whatever else is written to the
- * output at once. 0, -errno of the sink, or -EBADMSG if what was discarded does not add up (said).
+ * The drain side is at work no more: puts all that is left into the sink, and whatever else is
+ * written to the output at once. 0, -errno of the sink, or -EBADMSG if what was discarded does not
+ * add up (said).
  */
 int relay_settle(struct relay *relay);
 
@@ -60,7 +63,8 @@ void relay_end(struct relay *relay);
  * completed, unwound or instant; manual events in all. */
 uint64_t relay_lost_calls(const struct relay *relay, uint32_t function);
 uint64_t relay_lost_events(const struct relay *relay);
-uint64_t relay_lost_threads(const struct relay *relay); /* records of them: a name or an end is missing */
+/* records of them: a name or an end is missing */
+uint64_t relay_lost_threads(const struct relay *relay);
 
 /* ---- the write side ---- */
 
@@ -71,7 +75,9 @@ int relay_take(struct relay *relay);
 bool relay_sleep(struct relay *relay);
 int relay_fd(const struct relay *relay);
 
-/* Visits the sink's ids that names have here. They may be changed, if the sink changes them alike. */
+/*
+ * Visits the sink's ids that names have here. They may be changed, if the sink changes them alike.
+ */
 void relay_visit_names(struct relay *relay, intern_visitor visit, void *context);
 
 #endif

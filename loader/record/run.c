@@ -14,16 +14,17 @@
 #define SECOND_NS 1000000000ull
 
 /*
- * How long the drain loops sleep while nothing comes: the kernel's ring is larger than a segment's, it takes
- * 60 ms of some 2 M calls/s to fill. Each wake-up of an idle virtual machine costs 50 to 100 us.
+ * How long the drain loops sleep while nothing comes: the kernel's ring is larger than a segment's,
+ * it takes 60 ms of some 2 M calls/s to fill. Each wake-up of an idle virtual machine costs 50 to
+ * 100 us.
  */
 #define LONGEST_SLEEP_MANUAL_NS 4000000ull
 #define LONGEST_SLEEP_HOOKED_NS 25000000ull
 #define LONGEST_SLEEP_FOLLOW_NS 50000000ull /* with no segment to drain */
 
 /*
- * True when a signal asks for the end of the capture; from the first one on, the next ends us at once, as the
- * user then wants. With a command it is the command that a signal ends.
+ * True when a signal asks for the end of the capture; from the first one on, the next ends us at
+ * once, as the user then wants. With a command it is the command that a signal ends.
  */
 static bool signalled(struct capture *c)
 {
@@ -35,7 +36,8 @@ static bool signalled(struct capture *c)
 		if (c->flight.recorder)
 			capture_ask_snapshot(c, "SIGUSR1");
 		else
-			log_warning("SIGUSR1 asks for a file of the last seconds, which wants --flight");
+			log_warning(
+				"SIGUSR1 asks for a file of the last seconds, which wants --flight");
 		return false;
 	}
 	capture_unblock_signals(c);
@@ -47,7 +49,10 @@ static bool signalled(struct capture *c)
 	return false;
 }
 
-/* ---- the threads that drain, and the one that watches -------------------------------------------------- */
+/*
+ * ---- the threads that drain, and the one that watches
+ * --------------------------------------------------
+ */
 
 static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 {
@@ -76,7 +81,10 @@ static int follow(struct capture *c, uint64_t now)
 	return capture_watch_program(c);
 }
 
-/* It must not wait for a disk either with following, and tells the file of what it finds in the same way. */
+/*
+ * It must not wait for a disk either with following, and tells the file of what it finds in the
+ * same way.
+ */
 static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
 {
 	struct capture *c = context;
@@ -89,9 +97,9 @@ static int drain_events(void *context, struct pace *pace, uint64_t *pause_ns)
 	drained = segment ? segment->ops->drain(segment, relay_output(c->events.relay)) : 0;
 	err = drained < 0 ? (int)drained : follow(c, now);
 	relay_end(c->events.relay);
-	*pause_ns =
-		pace_next(pace, now, drained > 0 ? (uint64_t)drained : 0, slots,
-			  segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS : LONGEST_SLEEP_FOLLOW_NS);
+	*pause_ns = pace_next(pace, now, drained > 0 ? (uint64_t)drained : 0, slots,
+			      segment || c->options->command ? LONGEST_SLEEP_MANUAL_NS
+							     : LONGEST_SLEEP_FOLLOW_NS);
 	/* A command waits for us with its first scopes, and then may have many at once. */
 	if (c->segments.source != segment)
 		*pause_ns = pace_hurry(pace);
@@ -119,7 +127,10 @@ static int start_threads(struct capture *c)
 	return err ? err : drainer_start(&c->watcher, watch, c);
 }
 
-/* ---- the thread that writes --------------------------------------------------------------------------- */
+/*
+ * ---- the thread that writes
+ * ---------------------------------------------------------------------------
+ */
 
 int capture_take(struct capture *c)
 {
@@ -152,20 +163,23 @@ static bool ended(struct capture *c)
 /* Until there is something to take, or to do. */
 static void sleep_until_woken(const struct capture *c, uint64_t now)
 {
-	uint64_t ns = c->tended_ns + SECOND_NS - now, left = c->start_ns + c->options->duration_ns - now;
-	struct pollfd waited[] = {{.fd = c->signals, .events = POLLIN},
-				  {.fd = c->process.pidfd, .events = POLLIN},
-				  {.fd = drainer_fd(&c->calls.drainer), .events = POLLIN},
-				  {.fd = drainer_fd(&c->events.drainer), .events = POLLIN},
-				  {.fd = drainer_fd(&c->watcher), .events = POLLIN},
-				  {.fd = relay_fd(c->events.relay), .events = POLLIN},
-				  {.fd = c->calls.relay ? relay_fd(c->calls.relay) : -1, .events = POLLIN}};
+	uint64_t ns = c->tended_ns + SECOND_NS - now,
+		 left = c->start_ns + c->options->duration_ns - now;
+	struct pollfd waited[] = {
+		{.fd = c->signals, .events = POLLIN},
+		{.fd = c->process.pidfd, .events = POLLIN},
+		{.fd = drainer_fd(&c->calls.drainer), .events = POLLIN},
+		{.fd = drainer_fd(&c->events.drainer), .events = POLLIN},
+		{.fd = drainer_fd(&c->watcher), .events = POLLIN},
+		{.fd = relay_fd(c->events.relay), .events = POLLIN},
+		{.fd = c->calls.relay ? relay_fd(c->calls.relay) : -1, .events = POLLIN}};
 	struct timespec time;
 
 	if (c->options->duration_ns && left < ns)
 		ns = left;
 	ns = capture_flight_pause_ns(c, now, ns);
-	time = (struct timespec){.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
+	time = (struct timespec){.tv_sec = (time_t)(ns / SECOND_NS),
+				 .tv_nsec = (long)(ns % SECOND_NS)};
 	if (relay_sleep(c->events.relay) && (!c->calls.relay || relay_sleep(c->calls.relay)))
 		ppoll(waited, sizeof(waited) / sizeof(waited[0]), &time, NULL);
 }

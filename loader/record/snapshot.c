@@ -19,7 +19,10 @@
 /* What was over when a snapshot was asked for has come out of the rings by then. */
 #define SETTLE_NS 100000000ull
 
-/* ---- opening and closing ------------------------------------------------------------------------------ */
+/*
+ * ---- opening and closing
+ * ------------------------------------------------------------------------------
+ */
 
 /* Of the hooked functions a trigger means those that -f would mean. */
 static int watch_functions(struct capture *c, const struct capture_trigger *asked, size_t watched)
@@ -57,7 +60,8 @@ static int open_triggers(struct capture *c)
 	for (size_t i = 0; i < o->trigger_count && !err; i++) {
 		const struct capture_trigger *asked = &o->triggers[i];
 
-		err = trigger_watch(c->flight.trigger, asked->name, asked->length, asked->longer_than_ns);
+		err = trigger_watch(c->flight.trigger, asked->name, asked->length,
+				    asked->longer_than_ns);
 		if (!err)
 			err = watch_functions(c, asked, i);
 	}
@@ -71,8 +75,8 @@ int capture_open_flight(struct capture *c)
 
 	if (!o->flight_ns)
 		return 0;
-	c->flight.recorder =
-		flight_create(o->flight_ns, o->flight_bytes ? o->flight_bytes : FLIGHT_BYTES_DEFAULT);
+	c->flight.recorder = flight_create(o->flight_ns, o->flight_bytes ? o->flight_bytes
+									 : FLIGHT_BYTES_DEFAULT);
 	if (!c->flight.recorder)
 		return -errno;
 	err = open_triggers(c);
@@ -85,7 +89,8 @@ struct event_output *capture_sink(struct capture *c)
 {
 	if (c->flight.trigger)
 		return trigger_output(c->flight.trigger);
-	return c->flight.recorder ? flight_output(c->flight.recorder) : capture_writer_output(c->writer);
+	return c->flight.recorder ? flight_output(c->flight.recorder)
+				  : capture_writer_output(c->writer);
 }
 
 void capture_close_flight(struct capture *c)
@@ -95,7 +100,10 @@ void capture_close_flight(struct capture *c)
 	c->flight = (struct capture_flight){0};
 }
 
-/* ---- snapshots ---------------------------------------------------------------------------------------- */
+/*
+ * ---- snapshots
+ * ----------------------------------------------------------------------------------------
+ */
 
 void capture_ask_snapshot(struct capture *c, const char *why)
 {
@@ -119,13 +127,16 @@ static void ask_for_slow(struct capture *c)
 	if (flight->waiting > 1)
 		snprintf(more, sizeof(more), ", and %" PRIu64 " more", flight->waiting - 1);
 	snprintf(why, sizeof(why), "%.*s took %.3f ms in thread %u (--trigger '%.100s')%s",
-		 asked->length < 100 ? (int)asked->length : 100, asked->name, (double)flight->slow.ns / 1e6,
-		 flight->slow.tid, asked->text, more);
+		 asked->length < 100 ? (int)asked->length : 100, asked->name,
+		 (double)flight->slow.ns / 1e6, flight->slow.tid, asked->text, more);
 	capture_ask_snapshot(c, why);
 	flight->slow_asked = true;
 }
 
-/* A slow call asks for one; if another did within the last window it waits, and then it is still in it. */
+/*
+ * A slow call asks for one; if another did within the last window it waits, and then it is still in
+ * it.
+ */
 static void look_at_triggers(struct capture *c, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
@@ -145,7 +156,9 @@ static void look_at_triggers(struct capture *c, uint64_t now)
 	ask_for_slow(c);
 }
 
-/* Those that wait are in the file. If there is none they ask again, while they are in the window. */
+/*
+ * Those that wait are in the file. If there is none they ask again, while they are in the window.
+ */
 static void end_waiting(struct capture *c, bool written, uint64_t now)
 {
 	struct capture_flight *flight = &c->flight;
@@ -159,7 +172,10 @@ static void end_waiting(struct capture *c, bool written, uint64_t now)
 	flight->slow_asked = false;
 }
 
-/* While one is written others come in; if there is no memory for them they wait, or are lost, in front. */
+/*
+ * While one is written others come in; if there is no memory for them they wait, or are lost, in
+ * front.
+ */
 static int take_meanwhile(void *context)
 {
 	struct capture *c = context;
@@ -181,8 +197,8 @@ static uint64_t calls_in(const struct capture *c, const struct capture_writer *w
 }
 
 /* `length_ns`: shorter than asked for while the capture is. */
-static void say_written(const struct capture *c, const struct capture_writer *writer, const char *why,
-			const char *path, uint64_t length_ns)
+static void say_written(const struct capture *c, const struct capture_writer *writer,
+			const char *why, const char *path, uint64_t length_ns)
 {
 	log_info("%s: the last %g s are in %s: %" PRIu64 " calls, %" PRIu64 " manual events", why,
 		 (double)(length_ns / 1000000) / 1e3, path, calls_in(c, writer),
@@ -200,8 +216,9 @@ static uint64_t window_start(const struct capture *c, uint64_t end_ns)
 static int write_snapshot(struct capture *c, const char *path)
 {
 	struct capture_flight *flight = &c->flight;
-	struct flight_writing how = {
-		.since_ns = window_start(c, flight->asked_ns), .between = take_meanwhile, .context = c};
+	struct flight_writing how = {.since_ns = window_start(c, flight->asked_ns),
+				     .between = take_meanwhile,
+				     .context = c};
 	struct capture_writer_options options = {.level = c->options->compress};
 	struct capture_writer *writer =
 		capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
@@ -225,7 +242,9 @@ static int write_snapshot(struct capture *c, const char *path)
 	return err ? err : finished;
 }
 
-/* The next number that is free: what an earlier capture has left stays, and is not taken for ours. */
+/*
+ * The next number that is free: what an earlier capture has left stays, and is not taken for ours.
+ */
 static char *snapshot_path(struct capture *c)
 {
 	char *path = NULL;
@@ -282,12 +301,16 @@ int capture_tend_flight(struct capture *c, uint64_t now)
 uint64_t capture_flight_pause_ns(const struct capture *c, uint64_t now, uint64_t longest)
 {
 	uint64_t quiet = c->flight.waiting ? c->flight.quiet_until_ns : 0;
-	uint64_t due = c->flight.due_ns ? c->flight.due_ns : quiet, left = due > now ? due - now : 0;
+	uint64_t due = c->flight.due_ns ? c->flight.due_ns : quiet,
+		 left = due > now ? due - now : 0;
 
 	return due && left < longest ? left : longest;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/*
+ * ---- the end
+ * ------------------------------------------------------------------------------------------
+ */
 
 void capture_hold_flight(struct capture *c)
 {
@@ -303,7 +326,8 @@ static void say_why(const struct capture *c, char *text, size_t size)
 		snprintf(text, size, "the command was ended by signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
 	else if (c->options->command && !c->launch.pid)
-		snprintf(text, size, "the command has ended with exit status %d", WEXITSTATUS(status));
+		snprintf(text, size, "the command has ended with exit status %d",
+			 WEXITSTATUS(status));
 	else if (c->opened && process_ended(&c->process))
 		snprintf(text, size, "process %d has ended", c->process.pid);
 	else
@@ -324,9 +348,10 @@ static void say_what_was_missed(const struct capture *c)
 			(double)shortest / 1e9);
 	for (size_t i = 0; i < c->options->trigger_count; i++)
 		if (!trigger_seen(c->flight.trigger, i))
-			log_warning("--trigger '%s': no such call was seen. It wants the name of a hooked "
-				    "function (-f) or of a manual scope",
-				    c->options->triggers[i].text);
+			log_warning(
+				"--trigger '%s': no such call was seen. It wants the name of a hooked "
+				"function (-f) or of a manual scope",
+				c->options->triggers[i].text);
 }
 
 int capture_write_flight(struct capture *c, uint64_t *start_ns, uint64_t end_ns)

@@ -61,7 +61,8 @@ static struct trigger *of(struct event_output *output)
 	return (struct trigger *)((char *)output - offsetof(struct trigger, forward.output));
 }
 
-static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32_t pid, uint32_t tid)
+static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32_t pid,
+		  uint32_t tid)
 {
 	trigger->watches[watched].seen++;
 	if (ns <= trigger->watches[watched].longer_than_ns)
@@ -70,7 +71,10 @@ static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32
 		trigger->first = (struct trigger_call){watched, ns, pid, tid};
 }
 
-/* ---- hooked calls ------------------------------------------------------------------------------------- */
+/*
+ * ---- hooked calls
+ * -------------------------------------------------------------------------------------
+ */
 
 static void look_at_call(struct trigger *trigger, const struct hooked_scope *scope)
 {
@@ -79,11 +83,12 @@ static void look_at_call(struct trigger *trigger, const struct hooked_scope *sco
 		return;
 	for (size_t i = 0; i < trigger->function_count; i++)
 		if (trigger->functions[i].function == scope->function)
-			judge(trigger, trigger->functions[i].watched, scope->end_ns - scope->start_ns,
-			      scope->pid, scope->tid);
+			judge(trigger, trigger->functions[i].watched,
+			      scope->end_ns - scope->start_ns, scope->pid, scope->tid);
 }
 
-static int output_hooked(struct event_output *output, const struct hooked_scope *scopes, size_t count)
+static int output_hooked(struct event_output *output, const struct hooked_scope *scopes,
+			 size_t count)
 {
 	struct trigger *trigger = of(output);
 	int err = trigger->forward.next->hooked(trigger->forward.next, scopes, count);
@@ -93,7 +98,10 @@ static int output_hooked(struct event_output *output, const struct hooked_scope 
 	return err;
 }
 
-/* ---- manual scopes ------------------------------------------------------------------------------------ */
+/*
+ * ---- manual scopes
+ * ------------------------------------------------------------------------------------
+ */
 
 /* True with *ns. A counter that was read once tells nothing yet. */
 static bool ticks_to_ns(const struct trigger *trigger, uint64_t ticks, uint64_t *ns)
@@ -106,7 +114,8 @@ static bool ticks_to_ns(const struct trigger *trigger, uint64_t ticks, uint64_t 
 		return true;
 	if (pair->last.ticks <= pair->first.ticks || pair->last.ns <= pair->first.ns)
 		return false;
-	slope = (double)(pair->last.ns - pair->first.ns) / (double)(pair->last.ticks - pair->first.ticks);
+	slope = (double)(pair->last.ns - pair->first.ns) /
+		(double)(pair->last.ticks - pair->first.ticks);
 	*ns = (uint64_t)((double)ticks * slope);
 	return true;
 }
@@ -150,8 +159,8 @@ static void open_call(struct trigger *trigger, const struct manual_event *event)
 
 	if (list->count == OPEN_MOST)
 		remove_call(list, 0);
-	list->calls[list->count++] =
-		(struct open_call){event->scope_id, event->ticks, event->pid, event->tid, event->name};
+	list->calls[list->count++] = (struct open_call){event->scope_id, event->ticks, event->pid,
+							event->tid, event->name};
 }
 
 static void close_call(struct trigger *trigger, const struct manual_event *event)
@@ -161,7 +170,8 @@ static void close_call(struct trigger *trigger, const struct manual_event *event
 	for (size_t i = list->count; i-- > 0;) {
 		const struct open_call call = list->calls[i];
 
-		if (call.scope_id != event->scope_id || call.tid != event->tid || call.pid != event->pid)
+		if (call.scope_id != event->scope_id || call.tid != event->tid ||
+		    call.pid != event->pid)
 			continue;
 		remove_call(list, i);
 		judge_ticks(trigger, call.name, call.ticks, event->ticks, event);
@@ -179,7 +189,8 @@ static void look_at_event(struct trigger *trigger, const struct manual_event *ev
 		judge_ticks(trigger, event->name, event->ticks, event->value, event);
 }
 
-static int output_manual(struct event_output *output, const struct manual_event *events, size_t count)
+static int output_manual(struct event_output *output, const struct manual_event *events,
+			 size_t count)
 {
 	struct trigger *trigger = of(output);
 	int err = trigger->forward.next->manual(trigger->forward.next, events, count);
@@ -189,9 +200,13 @@ static int output_manual(struct event_output *output, const struct manual_event 
 	return err;
 }
 
-/* ---- what else comes ---------------------------------------------------------------------------------- */
+/*
+ * ---- what else comes
+ * ----------------------------------------------------------------------------------
+ */
 
-static int output_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
+static int output_string(struct event_output *output, const char *bytes, size_t length,
+			 uint32_t *id)
 {
 	struct trigger *trigger = of(output);
 	int err = trigger->forward.next->string(trigger->forward.next, bytes, length, id);
@@ -226,7 +241,10 @@ static int output_process(struct event_output *output, const struct process_info
 	return trigger->forward.next->process(trigger->forward.next, process);
 }
 
-/* ---- the trigger -------------------------------------------------------------------------------------- */
+/*
+ * ---- the trigger
+ * --------------------------------------------------------------------------------------
+ */
 
 struct event_output *trigger_output(struct trigger *trigger)
 {

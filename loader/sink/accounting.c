@@ -25,7 +25,8 @@ static_assert(sizeof(accounting_terms) / sizeof(accounting_terms[0]) - 1 ==
 		      sizeof(struct function_accounting) / sizeof(uint64_t),
 	      "every term has a name");
 
-uint64_t accounting_value(const struct function_accounting *accounting, const struct accounting_term *term)
+uint64_t accounting_value(const struct function_accounting *accounting,
+			  const struct accounting_term *term)
 {
 	return *(const uint64_t *)((const char *)accounting + term->offset);
 }
@@ -37,7 +38,8 @@ struct line {
 	size_t used;
 };
 
-static void __attribute__((format(printf, 2, 3))) line_add(struct line *line, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+line_add(struct line *line, const char *format, ...)
 {
 	va_list arguments;
 	int length;
@@ -63,12 +65,14 @@ static void line_add_verdict(struct line *line, const struct accounting_total *t
 	char *reason;
 
 	if (total->balanced) {
-		line_add(line, total->open ? "; the capture goes on, and its account comes with its end"
-					   : "; balanced");
+		line_add(line, total->open
+				       ? "; the capture goes on, and its account comes with its end"
+				       : "; balanced");
 		return;
 	}
 	reason = escape_text(total->imbalance);
-	line_add(line, "; NOT BALANCED: %s", reason && *reason ? reason : "the numbers do not add up");
+	line_add(line, "; NOT BALANCED: %s",
+		 reason && *reason ? reason : "the numbers do not add up");
 	free(reason);
 }
 
@@ -78,10 +82,11 @@ static void line_add_hooked(struct line *line, const struct accounting_total *to
 
 	line_add(line,
 		 "%" PRIu64 " calls; %" PRIu64 " duplicate entries, %" PRIu64
-		 " entries with no return discarded, %" PRIu64 " returns with no entry dropped, %" PRIu64
-		 " lost in the ring, %" PRIu64 " too deep, %" PRIu64 " unfinished",
-		 total->in_file, sum->duplicates, sum->discarded, sum->orphans, sum->ring_lost, sum->too_deep,
-		 sum->unfinished);
+		 " entries with no return discarded, %" PRIu64
+		 " returns with no entry dropped, %" PRIu64 " lost in the ring, %" PRIu64
+		 " too deep, %" PRIu64 " unfinished",
+		 total->in_file, sum->duplicates, sum->discarded, sum->orphans, sum->ring_lost,
+		 sum->too_deep, sum->unfinished);
 	line_add_rare(line, sum->unwound, "unwound");
 	line_add_rare(line, sum->instants, "entries alone");
 	line_add_rare(line, sum->handoff_lost, "lost in the hand-off");

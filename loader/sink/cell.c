@@ -19,7 +19,11 @@ static int cell_adapted(struct table *table, uint64_t ns)
 	/* 999.5 would be printed as 1000 */
 	for (value /= 1000; value >= 999.5 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
 		value /= 1000;
-	return table_cell(table, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, units[unit]);
+	return table_cell(table, "%.*f %s",
+			  value < 9.995	  ? 2
+			  : value < 99.95 ? 1
+					  : 0,
+			  value, units[unit]);
 }
 
 int cell_time(struct table *table, uint64_t ns, enum time_unit unit)
@@ -30,7 +34,8 @@ int cell_time(struct table *table, uint64_t ns, enum time_unit unit)
 	case UNIT_US:
 		return table_cell(table, "%" PRIu64 ".%03" PRIu64 " us", ns / 1000, ns % 1000);
 	case UNIT_MS:
-		return table_cell(table, "%" PRIu64 ".%06" PRIu64 " ms", ns / 1000000, ns % 1000000);
+		return table_cell(table, "%" PRIu64 ".%06" PRIu64 " ms", ns / 1000000,
+				  ns % 1000000);
 	default:
 		return cell_adapted(table, ns);
 	}

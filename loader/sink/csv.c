@@ -17,8 +17,8 @@
 #define PACKED_MAX 40		/* of a scope that waits */
 
 /*
- * Lanes come in turns where the capture is large. The rows of one lane go straight to the output; the scopes
- * of the lanes behind it wait in a spill until it is their turn, in some ten bytes each.
+ * Lanes come in turns where the capture is large. The rows of one lane go straight to the output;
+ * the scopes of the lanes behind it wait in a spill until it is their turn, in some ten bytes each.
  */
 struct csv {
 	const struct timeline *timeline;
@@ -29,8 +29,8 @@ struct csv {
 	size_t used, capacity;
 	size_t turn;	/* the lane that goes straight to the output */
 	bool *complete; /* of each lane: all of its parts have come */
-	uint64_t *
-		latest; /* of each lane: start of the last scope that waits, and of the last that came back */
+	/* of each lane: start of the last scope that waits, and of the last that came back */
+	uint64_t *latest;
 	struct spill *spill;
 };
 

@@ -6,7 +6,10 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD in UTF-8 */
 
-/* How many bytes follow a lead byte, and which code points they may make; 0 for a byte that cannot lead. */
+/*
+ * How many bytes follow a lead byte, and which code points they may make; 0 for a byte that cannot
+ * lead.
+ */
 static size_t sequence(unsigned char lead, uint32_t *code, uint32_t *lowest)
 {
 	if (lead >= 0xc2 && lead <= 0xdf) {
@@ -56,8 +59,9 @@ size_t escape_decode(const char *text, uint32_t *code)
 bool escape_is_control(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code <= 0x9f) || /* C0, DEL, C1 */
-	       code == 0x061c || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-	       (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+	       code == 0x061c || code == 0x200e || code == 0x200f ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+	       code == 0xfeff;
 }
 
 static void put_visible(FILE *out, const char *text, size_t length, uint32_t code)
@@ -138,7 +142,8 @@ void escape_json(FILE *out, const char *text)
 			fprintf(out, "\\%c", (char)code);
 		else if (code == ESCAPE_INVALID)
 			fputs("\\ufffd", out);
-		else if (escape_is_control(code)) /* all of them lie below U+10000: one unit of UTF-16 */
+		/* all of them lie below U+10000: one unit of UTF-16 */
+		else if (escape_is_control(code))
 			fprintf(out, "\\u%04x", (unsigned)code);
 		else
 			fwrite(text, 1, length, out);

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TEMPORARY_NAMES 100 /* tries before giving up: each name taken would be a leftover of a killed run \
+#define TEMPORARY_NAMES \
+	100 /* tries before giving up: each name taken would be a leftover of a killed run \
 			     */
 
 struct output {
@@ -38,7 +39,10 @@ static int open_nameless(const char *path)
 	char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	int fd = -1;
 
-	/* It gets its name through /proc: without that, a file with a name from the start is the way. */
+	/*
+	 * It gets its name through /proc: without that, a file with a name from the start is the
+	 * way.
+	 */
 	if (directory && access("/proc/self/fd", X_OK) == 0)
 		fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 	free(directory);

@@ -79,10 +79,11 @@ static int put_process_names(struct perfetto_writer *writer, struct perfetto_eve
 
 		if (change->process != change[-1].process)
 			continue;
-		err = perfetto_process_track(writer, timeline->processes[change->process].pid, &track);
+		err = perfetto_process_track(writer, timeline->processes[change->process].pid,
+					     &track);
 		if (!err)
-			err = perfetto_put_name(writer, event, change->time_ns, change->name, change->command,
-						track);
+			err = perfetto_put_name(writer, event, change->time_ns, change->name,
+						change->command, track);
 	}
 	return err;
 }

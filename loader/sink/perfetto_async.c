@@ -26,7 +26,8 @@ static void sift_down(struct tracks *tracks)
 	for (;;) {
 		size_t least = at;
 
-		for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < tracks->count; child++)
+		for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < tracks->count;
+		     child++)
 			if (tracks->items[child].end_ns < tracks->items[least].end_ns)
 				least = child;
 		if (least == at)
@@ -53,9 +54,12 @@ static void sift_up(struct tracks *tracks)
 	}
 }
 
-/* A track on which nothing is open when the slice begins; viewers draw those of one name below each other. */
-static int async_track(struct perfetto_writer *writer, struct tracks *tracks, const struct async_slice *slice,
-		       uint32_t *uuid)
+/*
+ * A track on which nothing is open when the slice begins; viewers draw those of one name below each
+ * other.
+ */
+static int async_track(struct perfetto_writer *writer, struct tracks *tracks,
+		       const struct async_slice *slice, uint32_t *uuid)
 {
 	Perfetto__TrackDescriptor track = PERFETTO__TRACK_DESCRIPTOR__INIT;
 	uint32_t process;
@@ -80,8 +84,8 @@ static int async_track(struct perfetto_writer *writer, struct tracks *tracks, co
 	return 0;
 }
 
-static int put_async(struct perfetto_writer *writer, struct perfetto_event *event, struct tracks *tracks,
-		     const struct async_slice *slice)
+static int put_async(struct perfetto_writer *writer, struct perfetto_event *event,
+		     struct tracks *tracks, const struct async_slice *slice)
 {
 	char flags[WORDS_FLAGS_SIZE];
 	uint32_t track;
@@ -89,7 +93,8 @@ static int put_async(struct perfetto_writer *writer, struct perfetto_event *even
 
 	if (err)
 		return err;
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, slice->start_ns, track);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, slice->start_ns,
+			     track);
 	perfetto_event_category(event, CATEGORY_ASYNC);
 	perfetto_event_name(writer, event, slice->name);
 	perfetto_event_uint(event, KEY_ID, slice->id);
@@ -99,7 +104,8 @@ static int put_async(struct perfetto_writer *writer, struct perfetto_event *even
 	err = perfetto_put_packet(writer, &event->packet);
 	if (err)
 		return err;
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END, slice->end_ns, track);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END, slice->end_ns,
+			     track);
 	return perfetto_put_packet(writer, &event->packet);
 }
 

@@ -14,7 +14,8 @@
 /* Room for so many annotations and flow ids. */
 static int event_reserve(struct perfetto_event *event, size_t annotations, size_t flows)
 {
-	if (vec_reserve((void **)&event->flows, &event->flow_capacity, flows, sizeof(*event->flows)))
+	if (vec_reserve((void **)&event->flows, &event->flow_capacity, flows,
+			sizeof(*event->flows)))
 		return -ENOMEM;
 	if (annotations > event->annotation_capacity) {
 		Perfetto__DebugAnnotation **list =
@@ -23,8 +24,8 @@ static int event_reserve(struct perfetto_event *event, size_t annotations, size_
 		if (!list)
 			return -ENOMEM;
 		event->annotation_list = list;
-		if (vec_reserve((void **)&event->annotations, &event->annotation_capacity, annotations,
-				sizeof(*event->annotations)))
+		if (vec_reserve((void **)&event->annotations, &event->annotation_capacity,
+				annotations, sizeof(*event->annotations)))
 			return -ENOMEM;
 		for (size_t i = 0; i < annotations; i++)
 			list[i] = &event->annotations[i];
@@ -64,8 +65,8 @@ void perfetto_event_clear(struct perfetto_event *event)
 }
 
 /* Makes `event` a bare one: no name, category or annotation yet. */
-void perfetto_event_start(struct perfetto_event *event, Perfetto__TrackEvent__Type type, uint64_t time,
-			  uint32_t track)
+void perfetto_event_start(struct perfetto_event *event, Perfetto__TrackEvent__Type type,
+			  uint64_t time, uint32_t track)
 {
 	event->packet.timestamp = time;
 	event->packet.interned_data = NULL;
@@ -87,7 +88,8 @@ void perfetto_event_category(struct perfetto_event *event, enum perfetto_categor
 }
 
 /* Names the event by reference; the name itself goes with the first event that has it. */
-void perfetto_event_name(struct perfetto_writer *writer, struct perfetto_event *event, uint32_t name)
+void perfetto_event_name(struct perfetto_writer *writer, struct perfetto_event *event,
+			 uint32_t name)
 {
 	event->track_event.has_name_iid = 1;
 	event->track_event.name_iid = (uint64_t)name + 1;
@@ -99,9 +101,11 @@ void perfetto_event_name(struct perfetto_writer *writer, struct perfetto_event *
 	event->packet.interned_data = &event->interned;
 }
 
-Perfetto__DebugAnnotation *perfetto_event_annotation(struct perfetto_event *event, enum perfetto_key key)
+Perfetto__DebugAnnotation *perfetto_event_annotation(struct perfetto_event *event,
+						     enum perfetto_key key)
 {
-	Perfetto__DebugAnnotation *annotation = &event->annotations[event->track_event.n_debug_annotations++];
+	Perfetto__DebugAnnotation *annotation =
+		&event->annotations[event->track_event.n_debug_annotations++];
 
 	perfetto__debug_annotation__init(annotation);
 	annotation->has_name_iid = 1;
@@ -126,7 +130,8 @@ static void event_flow(struct perfetto_event *event, uint32_t pid, uint64_t id)
 static void event_argument(struct perfetto_writer *writer, struct perfetto_event *event,
 			   const struct mark *mark)
 {
-	Perfetto__DebugAnnotation *annotation = &event->annotations[event->track_event.n_debug_annotations++];
+	Perfetto__DebugAnnotation *annotation =
+		&event->annotations[event->track_event.n_debug_annotations++];
 
 	perfetto__debug_annotation__init(annotation);
 	annotation->name = writer->names[mark->name];
@@ -161,11 +166,14 @@ void perfetto_begin_event(struct perfetto_writer *writer, struct perfetto_event 
 			  const struct scope *scope, uint32_t track, char *flags)
 {
 
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, scope->start_ns, track);
-	perfetto_event_category(event, scope->kind == SCOPE_HOOKED ? CATEGORY_HOOKED : CATEGORY_MANUAL);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, scope->start_ns,
+			     track);
+	perfetto_event_category(event,
+				scope->kind == SCOPE_HOOKED ? CATEGORY_HOOKED : CATEGORY_MANUAL);
 	perfetto_event_name(writer, event, scope->name);
 	if (scope->module)
-		perfetto_event_annotation(event, KEY_MODULE)->string_value = writer->names[scope->module];
+		perfetto_event_annotation(event, KEY_MODULE)->string_value =
+			writer->names[scope->module];
 	if (scope->flags)
 		perfetto_event_annotation(event, KEY_FLAGS)->string_value =
 			(char *)words_flags(scope->flags, flags);
@@ -173,15 +181,16 @@ void perfetto_begin_event(struct perfetto_writer *writer, struct perfetto_event 
 		perfetto_event_uint(event, KEY_START_TID, scope->start_tid);
 }
 
-static int put_counter(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane,
-		       const struct mark *mark)
+static int put_counter(struct perfetto_writer *writer, struct perfetto_event *event,
+		       const struct lane *lane, const struct mark *mark)
 {
 	uint32_t track;
 	int err = perfetto_counter_track(writer, lane->pid, mark->name, &track);
 
 	if (err)
 		return err;
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER, mark->time_ns, track);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER, mark->time_ns,
+			     track);
 	if (mark->kind == MANUAL_COUNTER_DOUBLE) {
 		event->track_event.has_double_counter_value = 1;
 		memcpy(&event->track_event.double_counter_value, &mark->value, sizeof(mark->value));
@@ -193,13 +202,14 @@ static int put_counter(struct perfetto_writer *writer, struct perfetto_event *ev
 }
 
 /* Instants and frame marks; arguments and flows outside of any scope. */
-static int put_instant(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane,
-		       const struct mark *mark, uint32_t track)
+static int put_instant(struct perfetto_writer *writer, struct perfetto_event *event,
+		       const struct lane *lane, const struct mark *mark, uint32_t track)
 {
 	char *kind = (char *)words_mark(mark->kind);
 	Perfetto__DebugAnnotation *value;
 
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, mark->time_ns, track);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, mark->time_ns,
+			     track);
 	perfetto_event_category(event, CATEGORY_MANUAL);
 	if (mark->name)
 		perfetto_event_name(writer, event, mark->name);
@@ -216,8 +226,8 @@ static int put_instant(struct perfetto_writer *writer, struct perfetto_event *ev
 	return perfetto_put_packet(writer, &event->packet);
 }
 
-int perfetto_put_mark(struct perfetto_writer *writer, struct perfetto_event *event, const struct lane *lane,
-		      const struct mark *mark, uint32_t track)
+int perfetto_put_mark(struct perfetto_writer *writer, struct perfetto_event *event,
+		      const struct lane *lane, const struct mark *mark, uint32_t track)
 {
 	switch (mark->kind) {
 	case MANUAL_COUNTER_INT:
@@ -246,7 +256,8 @@ int perfetto_put_loss(struct perfetto_writer *writer, struct perfetto_event *eve
 		return err;
 	words_loss(loss, place, sizeof(place));
 	snprintf(name, sizeof(name), "%" PRIu64 " lost", loss->count);
-	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, loss->first_ns, track);
+	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, loss->first_ns,
+			     track);
 	perfetto_event_category(event, CATEGORY_LOST);
 	event->track_event.name = name;
 	perfetto_event_uint(event, KEY_COUNT, loss->count);
@@ -255,13 +266,14 @@ int perfetto_put_loss(struct perfetto_writer *writer, struct perfetto_event *eve
 	return perfetto_put_packet(writer, &event->packet);
 }
 
-int perfetto_put_name(struct perfetto_writer *writer, struct perfetto_event *event, uint64_t time_ns,
-		      uint32_t name, uint32_t command, uint32_t track)
+int perfetto_put_name(struct perfetto_writer *writer, struct perfetto_event *event,
+		      uint64_t time_ns, uint32_t name, uint32_t command, uint32_t track)
 {
 	perfetto_event_start(event, PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT, time_ns, track);
 	perfetto_event_category(event, CATEGORY_NAME);
 	perfetto_event_name(writer, event, name);
 	if (command)
-		perfetto_event_annotation(event, KEY_COMMAND)->string_value = writer->names[command];
+		perfetto_event_annotation(event, KEY_COMMAND)->string_value =
+			writer->names[command];
 	return perfetto_put_packet(writer, &event->packet);
 }

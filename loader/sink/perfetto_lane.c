@@ -124,7 +124,8 @@ static int find_sub_lane(struct drawing *drawing, size_t number, struct sub_lane
 {
 	struct perfetto_position *at = drawing->at;
 
-	if (vec_reserve((void **)&at->sub_lanes, &at->sub_lane_capacity, number + 1, sizeof(*at->sub_lanes)))
+	if (vec_reserve((void **)&at->sub_lanes, &at->sub_lane_capacity, number + 1,
+			sizeof(*at->sub_lanes)))
 		return -ENOMEM;
 	for (; at->sub_lane_count <= number; at->sub_lane_count++)
 		memset(&at->sub_lanes[at->sub_lane_count], 0, sizeof(*at->sub_lanes));
@@ -147,7 +148,8 @@ static int put_begin(struct drawing *drawing, size_t index, uint32_t track)
 	perfetto_begin_event(drawing->writer, drawing->event, scope, track, flags);
 	if (scope->flags & SCOPE_FLAG_INSTANT)
 		drawing->event->track_event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT;
-	err = perfetto_event_marks(drawing->writer, drawing->event, drawing->part, first, drawing->next_of);
+	err = perfetto_event_marks(drawing->writer, drawing->event, drawing->part, first,
+				   drawing->next_of);
 	return err ? err : perfetto_put_packet(drawing->writer, &drawing->event->packet);
 }
 
@@ -158,7 +160,8 @@ static int begin_slice(struct drawing *drawing, size_t index, struct sub_lane *s
 	if (!(scope->flags & SCOPE_FLAG_INSTANT)) {
 		if (vec_grow(&sub_lane->slices, &sub_lane->capacity, sub_lane->count))
 			return -ENOMEM;
-		sub_lane->slices[sub_lane->count++] = (struct open_slice){scope->end_ns, scope->depth};
+		sub_lane->slices[sub_lane->count++] =
+			(struct open_slice){scope->end_ns, scope->depth};
 	}
 	return put_begin(drawing, index, sub_lane->track);
 }
@@ -169,7 +172,8 @@ static int put_scope(struct drawing *drawing, size_t index)
 	struct sub_lane *sub_lane;
 	int err = find_sub_lane(drawing, scope->sub_lane, &sub_lane);
 
-	while (!err && sub_lane->count && ended_before(&sub_lane->slices[sub_lane->count - 1], scope))
+	while (!err && sub_lane->count &&
+	       ended_before(&sub_lane->slices[sub_lane->count - 1], scope))
 		err = close_innermost(drawing, scope->sub_lane);
 	if (!err && !scope->sub_lane)
 		err = put_marks(drawing, scope->start_ns, false);
@@ -223,7 +227,8 @@ static int link_marks(struct drawing *drawing)
 	return 0;
 }
 
-static struct perfetto_position *begin_lane(struct perfetto_writer *writer, const struct lane *lane, int *err)
+static struct perfetto_position *begin_lane(struct perfetto_writer *writer, const struct lane *lane,
+					    int *err)
 {
 	struct perfetto_position *at = calloc(1, sizeof(*at));
 

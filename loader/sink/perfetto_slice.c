@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Begins and ends of plain slices, which nearly all packets of a trace are, put together by hand: protobuf-c
- * takes several times as long for the same bytes. What else a packet may have goes through protobuf-c.
+ * Begins and ends of plain slices, which nearly all packets of a trace are, put together by hand:
+ * protobuf-c takes several times as long for the same bytes. What else a packet may have goes
+ * through protobuf-c.
  */
 #include "sink/perfetto_trace.h"
 
@@ -54,11 +55,12 @@ static uint8_t *put_module(uint8_t *at, const char *module)
 }
 
 /* The message TrackEvent of a slice's begin (its scope) or end (NULL). */
-static uint8_t *put_event(const struct perfetto_writer *writer, uint8_t *at, const struct scope *scope,
-			  uint32_t track)
+static uint8_t *put_event(const struct perfetto_writer *writer, uint8_t *at,
+			  const struct scope *scope, uint32_t track)
 {
 	if (scope) {
-		at = put_field(at, 3, scope->kind == SCOPE_HOOKED ? CATEGORY_HOOKED : CATEGORY_MANUAL);
+		at = put_field(at, 3,
+			       scope->kind == SCOPE_HOOKED ? CATEGORY_HOOKED : CATEGORY_MANUAL);
 		if (scope->module)
 			at = put_module(at, writer->names[scope->module]);
 		at = put_field(at, 9, PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN);
@@ -69,7 +71,10 @@ static uint8_t *put_event(const struct perfetto_writer *writer, uint8_t *at, con
 	return put_field(at, 11, track);
 }
 
-/* Puts a length before what was written from `body` on, in the place kept for it. Returns the new end. */
+/*
+ * Puts a length before what was written from `body` on, in the place kept for it. Returns the new
+ * end.
+ */
 static uint8_t *close_length(uint8_t *place, uint8_t *body, uint8_t *end)
 {
 	size_t length = (size_t)(end - body);
@@ -82,7 +87,8 @@ static uint8_t *close_length(uint8_t *place, uint8_t *body, uint8_t *end)
 int perfetto_put_plain(struct perfetto_writer *writer, const struct scope *scope, uint64_t time_ns,
 		       uint32_t track)
 {
-	size_t room = PACKET_MAX + (scope && scope->module ? strlen(writer->names[scope->module]) : 0);
+	size_t room =
+		PACKET_MAX + (scope && scope->module ? strlen(writer->names[scope->module]) : 0);
 	uint8_t *start, *packet, *event, *at;
 
 	if (vec_reserve((void **)&writer->buffer, &writer->capacity, writer->used + room, 1))

@@ -41,7 +41,10 @@ int perfetto_put_packet(struct perfetto_writer *writer, Perfetto__TracePacket *p
 	return writer->used >= PERFETTO_BUFFER_FULL ? perfetto_flush(writer) : 0;
 }
 
-/* The first packet: a clean state, the clock of all times that follow, the words that events refer to. */
+/*
+ * The first packet: a clean state, the clock of all times that follow, the words that events refer
+ * to.
+ */
 int perfetto_put_start(struct perfetto_writer *writer)
 {
 	Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
@@ -90,7 +93,8 @@ int perfetto_put_clocks(struct perfetto_writer *writer)
 	const uint32_t ids[3] = {PERFETTO__BUILTIN_CLOCK__BUILTIN_CLOCK_MONOTONIC,
 				 PERFETTO__BUILTIN_CLOCK__BUILTIN_CLOCK_REALTIME,
 				 PERFETTO__BUILTIN_CLOCK__BUILTIN_CLOCK_BOOTTIME};
-	const uint64_t offsets[3] = {0, timeline->realtime_offset_ns, (uint64_t)timeline->boottime_offset_ns};
+	const uint64_t offsets[3] = {0, timeline->realtime_offset_ns,
+				     (uint64_t)timeline->boottime_offset_ns};
 
 	for (size_t i = 0; i < 3; i++) {
 		perfetto__clock_snapshot__clock__init(&clocks[i]);
@@ -113,8 +117,8 @@ int perfetto_put_clocks(struct perfetto_writer *writer)
 }
 
 /* Gives the track its uuid and sends it; `parent` 0: it stands at the top. */
-int perfetto_put_track(struct perfetto_writer *writer, Perfetto__TrackDescriptor *track, uint64_t parent,
-		       uint32_t *uuid)
+int perfetto_put_track(struct perfetto_writer *writer, Perfetto__TrackDescriptor *track,
+		       uint64_t parent, uint32_t *uuid)
 {
 	Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
 
@@ -174,7 +178,8 @@ int perfetto_lane_track(struct perfetto_writer *writer, const struct lane *lane,
 	return perfetto_put_track(writer, &track, process, uuid);
 }
 
-int perfetto_sub_lane_track(struct perfetto_writer *writer, unsigned number, uint32_t lane, uint32_t *uuid)
+int perfetto_sub_lane_track(struct perfetto_writer *writer, unsigned number, uint32_t lane,
+			    uint32_t *uuid)
 {
 	Perfetto__TrackDescriptor track = PERFETTO__TRACK_DESCRIPTOR__INIT;
 	char name[32];
@@ -203,7 +208,8 @@ int perfetto_lost_track(struct perfetto_writer *writer, uint32_t pid, uint32_t *
 }
 
 /* One line for the process and name, whichever thread sets it. */
-int perfetto_counter_track(struct perfetto_writer *writer, uint32_t pid, uint32_t name, uint32_t *uuid)
+int perfetto_counter_track(struct perfetto_writer *writer, uint32_t pid, uint32_t name,
+			   uint32_t *uuid)
 {
 	Perfetto__TrackDescriptor track = PERFETTO__TRACK_DESCRIPTOR__INIT;
 	Perfetto__CounterDescriptor counter = PERFETTO__COUNTER_DESCRIPTOR__INIT;

@@ -66,8 +66,8 @@ static int compare(const void *left, const void *right, void *context)
 	return by_name ? by_name : a->kind - b->kind;
 }
 
-int report_sort(const struct timeline *timeline, const char *key, struct function_statistics *functions,
-		size_t count)
+int report_sort(const struct timeline *timeline, const char *key,
+		struct function_statistics *functions, size_t count)
 {
 	const struct sort_key *sort = find_key(key);
 	struct order order = {timeline, 0};

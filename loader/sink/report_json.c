@@ -87,7 +87,8 @@ static void put_names(const struct timeline *timeline, FILE *out, const struct l
 		return;
 	fputs(",\"names\":[", out);
 	for (size_t i = 0; i < lane->name_count; i++) {
-		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i ? "," : "", lane->names[i].time_ns);
+		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i ? "," : "",
+			lane->names[i].time_ns);
 		escape_json(out, timeline->names[lane->names[i].name]);
 		putc('}', out);
 	}
@@ -113,7 +114,8 @@ static void put_changes(const struct timeline *timeline, FILE *out, size_t first
 	for (size_t i = first; i < end; i++) {
 		const struct process_change *change = &timeline->process_changes[i];
 
-		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i > first ? "," : "", change->time_ns);
+		fprintf(out, "%s{\"time_ns\":%" PRIu64 ",\"name\":", i > first ? "," : "",
+			change->time_ns);
 		escape_json(out, timeline->names[change->name]);
 		fputs(",\"command\":", out);
 		escape_json(out, timeline->names[change->command]);
@@ -135,7 +137,8 @@ static void put_processes(const struct timeline *timeline, FILE *out)
 		       timeline->process_changes[change].process == i)
 			change++;
 		fprintf(out,
-			"%s\n{\"pid\":%" PRIu32 ",\"parent\":%" PRIu32 ",\"start_ns\":%" PRIu64 ",\"name\":",
+			"%s\n{\"pid\":%" PRIu32 ",\"parent\":%" PRIu32 ",\"start_ns\":%" PRIu64
+			",\"name\":",
 			i ? "," : "", process->pid, process->parent, process->start_ns);
 		escape_json(out, timeline->names[process->name]);
 		fputs(",\"command\":", out);
@@ -171,7 +174,8 @@ void report_accounting_json(const struct accounting_total *total, FILE *out)
 	char separator = '{';
 
 	for (const struct accounting_term *term = accounting_terms; term->name; term++) {
-		fprintf(out, "%c\"%s\":%" PRIu64, separator, term->name, accounting_value(&total->sum, term));
+		fprintf(out, "%c\"%s\":%" PRIu64, separator, term->name,
+			accounting_value(&total->sum, term));
 		separator = ',';
 	}
 	put_member(out, "in_file", total->in_file);
@@ -185,7 +189,8 @@ void report_accounting_json(const struct accounting_total *total, FILE *out)
 	fprintf(out, ",\"balanced\":%s}", total->balanced ? "true" : "false");
 }
 
-static int put_all(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
+static int put_all(const struct timeline *timeline, const struct timeline_summary *summary,
+		   FILE *out)
 {
 	int err;
 

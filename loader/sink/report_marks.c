@@ -55,7 +55,8 @@ static int cell_durations(struct table *table, const struct duration_statistics 
 	return err;
 }
 
-static int text_asyncs(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int text_asyncs(const struct timeline *timeline, FILE *out,
+		       const struct sink_options *options)
 {
 	struct async_statistics *asyncs;
 	struct table *table;
@@ -109,7 +110,8 @@ struct worst {
 
 static int longest_first(const void *a, const void *b)
 {
-	const struct frame *x = ((const struct worst *)a)->frame, *y = ((const struct worst *)b)->frame;
+	const struct frame *x = ((const struct worst *)a)->frame,
+			   *y = ((const struct worst *)b)->frame;
 	uint64_t x_ns = x->end_ns - x->start_ns, y_ns = y->end_ns - y->start_ns;
 
 	if (x_ns != y_ns)
@@ -118,8 +120,8 @@ static int longest_first(const void *a, const void *b)
 }
 
 /* Its time counts from the start of the capture. */
-static int add_worst(struct table *table, const struct timeline *timeline, const struct worst *worst,
-		     enum time_unit unit)
+static int add_worst(struct table *table, const struct timeline *timeline,
+		     const struct worst *worst, enum time_unit unit)
 {
 	const struct frame *frame = worst->frame;
 	int err = cell_name(table, timeline->names[worst->of->name]);
@@ -129,12 +131,14 @@ static int add_worst(struct table *table, const struct timeline *timeline, const
 	if (!err)
 		err = table_cell(table, "%" PRIu64, frame->number);
 	if (!err)
-		err = table_cell(table, "+%.6f s", (double)(frame->start_ns - timeline->start_ns) / 1e9);
+		err = table_cell(table, "+%.6f s",
+				 (double)(frame->start_ns - timeline->start_ns) / 1e9);
 	return err ? err : cell_time(table, frame->end_ns - frame->start_ns, unit);
 }
 
-static int text_worst(const struct timeline *timeline, FILE *out, const struct sink_options *options,
-		      const struct frame_statistics *frames, size_t count)
+static int text_worst(const struct timeline *timeline, FILE *out,
+		      const struct sink_options *options, const struct frame_statistics *frames,
+		      size_t count)
 {
 	struct worst *worst = calloc(count * FRAMES_WORST + 1, sizeof(*worst));
 	struct table *table = table_create(worst_columns, COLUMNS(worst_columns));
@@ -153,8 +157,8 @@ static int text_worst(const struct timeline *timeline, FILE *out, const struct s
 	return finish_table(table, out, options, err, rows);
 }
 
-static int text_frames(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
-		       const struct sink_options *options)
+static int text_frames(const struct timeline *timeline, const struct timeline_summary *summary,
+		       FILE *out, const struct sink_options *options)
 {
 	struct table *table = table_create(frame_columns, COLUMNS(frame_columns));
 	int err = table ? 0 : -ENOMEM;
@@ -162,7 +166,8 @@ static int text_frames(const struct timeline *timeline, const struct timeline_su
 	for (size_t i = 0; i < summary->frame_count && !err; i++)
 		err = add_frames(table, timeline, &summary->frames[i], options->unit);
 	err = finish_table(table, out, options, err, summary->frame_count);
-	return err ? err : text_worst(timeline, out, options, summary->frames, summary->frame_count);
+	return err ? err
+		   : text_worst(timeline, out, options, summary->frames, summary->frame_count);
 }
 
 static const char *kind_of(const struct number_statistics *one)
@@ -172,11 +177,13 @@ static const char *kind_of(const struct number_statistics *one)
 					      : "counter";
 }
 
-static int cell_number(struct table *table, const struct number_statistics *one, int64_t integer, double real)
+static int cell_number(struct table *table, const struct number_statistics *one, int64_t integer,
+		       double real)
 {
 	if (one->kind == MANUAL_INSTANT)
 		return table_cell(table, "-");
-	return one->is_floating ? table_cell(table, "%.6g", real) : table_cell(table, "%" PRId64, integer);
+	return one->is_floating ? table_cell(table, "%.6g", real)
+				: table_cell(table, "%" PRId64, integer);
 }
 
 static int add_number(struct table *table, const struct timeline *timeline,
@@ -202,8 +209,8 @@ static int add_number(struct table *table, const struct timeline *timeline,
 	return err ? err : cell_name(table, timeline->names[one->scope]);
 }
 
-static int text_numbers(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
-			const struct sink_options *options)
+static int text_numbers(const struct timeline *timeline, const struct timeline_summary *summary,
+			FILE *out, const struct sink_options *options)
 {
 	struct table *table = table_create(number_columns, COLUMNS(number_columns));
 	int err = table ? 0 : -ENOMEM;
@@ -213,8 +220,8 @@ static int text_numbers(const struct timeline *timeline, const struct timeline_s
 	return finish_table(table, out, options, err, summary->number_count);
 }
 
-int report_marks_text(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
-		      const struct sink_options *options)
+int report_marks_text(const struct timeline *timeline, const struct timeline_summary *summary,
+		      FILE *out, const struct sink_options *options)
 {
 	int err = text_frames(timeline, summary, out, options);
 
@@ -234,10 +241,12 @@ static void put_name(FILE *out, const struct timeline *timeline, const char *key
 static void put_durations(FILE *out, const struct duration_statistics *durations)
 {
 	fprintf(out,
-		",\"total_ns\":%" PRIu64 ",\"min_ns\":%" PRIu64 ",\"mean_ns\":%" PRIu64 ",\"p50_ns\":%" PRIu64
-		",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64 ",\"exact\":%s",
+		",\"total_ns\":%" PRIu64 ",\"min_ns\":%" PRIu64 ",\"mean_ns\":%" PRIu64
+		",\"p50_ns\":%" PRIu64 ",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64
+		",\"max_ns\":%" PRIu64 ",\"exact\":%s",
 		durations->total_ns, durations->min_ns, durations->mean_ns, durations->p50_ns,
-		durations->p90_ns, durations->p99_ns, durations->max_ns, durations->exact ? "true" : "false");
+		durations->p90_ns, durations->p99_ns, durations->max_ns,
+		durations->exact ? "true" : "false");
 }
 
 static int json_asyncs(const struct timeline *timeline, FILE *out)
@@ -253,7 +262,8 @@ static int json_asyncs(const struct timeline *timeline, FILE *out)
 		fputs(i ? ",\n{" : "\n{", out);
 		put_name(out, timeline, "name", asyncs[i].name);
 		fprintf(out, ",\"pid\":%" PRIu32 ",\"calls\":%" PRIu64 ",\"unfinished\":%" PRIu64,
-			asyncs[i].pid, asyncs[i].finished.count + asyncs[i].unfinished, asyncs[i].unfinished);
+			asyncs[i].pid, asyncs[i].finished.count + asyncs[i].unfinished,
+			asyncs[i].unfinished);
 		put_durations(out, &asyncs[i].finished);
 		putc('}', out);
 	}
@@ -269,13 +279,16 @@ static void put_worst(FILE *out, const struct frame_statistics *frames)
 		const struct frame *frame = &frames->worst[i];
 
 		fprintf(out,
-			"%s{\"number\":%" PRIu64 ",\"start_ns\":%" PRIu64 ",\"duration_ns\":%" PRIu64 "}",
-			i ? "," : "", frame->number, frame->start_ns, frame->end_ns - frame->start_ns);
+			"%s{\"number\":%" PRIu64 ",\"start_ns\":%" PRIu64
+			",\"duration_ns\":%" PRIu64 "}",
+			i ? "," : "", frame->number, frame->start_ns,
+			frame->end_ns - frame->start_ns);
 	}
 	fputs("]}", out);
 }
 
-static void json_frames(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
+static void json_frames(const struct timeline *timeline, const struct timeline_summary *summary,
+			FILE *out)
 {
 	fputs("\"frames\":[", out);
 	for (size_t i = 0; i < summary->frame_count; i++) {
@@ -285,8 +298,8 @@ static void json_frames(const struct timeline *timeline, const struct timeline_s
 		fputs(i ? ",\n{" : "\n{", out);
 		put_name(out, timeline, "name", one->name);
 		fprintf(out,
-			",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"marks\":%" PRIu64 ",\"frames\":%" PRIu64
-			",\"lost\":%" PRIu64,
+			",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"marks\":%" PRIu64
+			",\"frames\":%" PRIu64 ",\"lost\":%" PRIu64,
 			lane->pid, lane->tid, one->marks, one->frames.count, one->lost);
 		put_durations(out, &one->frames);
 		put_worst(out, one);
@@ -310,14 +323,14 @@ static void put_values(FILE *out, const struct number_statistics *one)
 		put_real(out, "max", one->max);
 		put_real(out, "last", one->last);
 	} else {
-		fprintf(out, ",\"min\":%" PRId64 ",\"max\":%" PRId64 ",\"last\":%" PRId64, one->min_integer,
-			one->max_integer, one->last_integer);
+		fprintf(out, ",\"min\":%" PRId64 ",\"max\":%" PRId64 ",\"last\":%" PRId64,
+			one->min_integer, one->max_integer, one->last_integer);
 	}
 	put_real(out, "mean", one->mean);
 }
 
-static void put_numbers(const struct timeline *timeline, FILE *out, const char *member, uint8_t kind,
-			const struct number_statistics *numbers, size_t count)
+static void put_numbers(const struct timeline *timeline, FILE *out, const char *member,
+			uint8_t kind, const struct number_statistics *numbers, size_t count)
 {
 	bool first = true;
 
@@ -332,7 +345,8 @@ static void put_numbers(const struct timeline *timeline, FILE *out, const char *
 			putc(',', out);
 			put_name(out, timeline, "scope", numbers[i].scope);
 		}
-		fprintf(out, ",\"pid\":%" PRIu32 ",\"count\":%" PRIu64, numbers[i].pid, numbers[i].samples);
+		fprintf(out, ",\"pid\":%" PRIu32 ",\"count\":%" PRIu64, numbers[i].pid,
+			numbers[i].samples);
 		if (kind != MANUAL_INSTANT)
 			put_values(out, &numbers[i]);
 		putc('}', out);
@@ -340,14 +354,18 @@ static void put_numbers(const struct timeline *timeline, FILE *out, const char *
 	fputs("],\n", out);
 }
 
-int report_marks_json(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out)
+int report_marks_json(const struct timeline *timeline, const struct timeline_summary *summary,
+		      FILE *out)
 {
 	int err;
 
 	json_frames(timeline, summary, out);
 	err = json_asyncs(timeline, out);
-	put_numbers(timeline, out, "counters", MANUAL_COUNTER_INT, summary->numbers, summary->number_count);
-	put_numbers(timeline, out, "arguments", MANUAL_ARGUMENT, summary->numbers, summary->number_count);
-	put_numbers(timeline, out, "instants", MANUAL_INSTANT, summary->numbers, summary->number_count);
+	put_numbers(timeline, out, "counters", MANUAL_COUNTER_INT, summary->numbers,
+		    summary->number_count);
+	put_numbers(timeline, out, "arguments", MANUAL_ARGUMENT, summary->numbers,
+		    summary->number_count);
+	put_numbers(timeline, out, "instants", MANUAL_INSTANT, summary->numbers,
+		    summary->number_count);
 	return err;
 }

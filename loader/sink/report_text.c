@@ -14,7 +14,8 @@
 #define LOSSES_SHOWN 20
 #define NAMES_SHOWN  20
 
-static const struct table_column name_columns[] = {{"NAME", false}, {"KIND", false}, {"CALLS", true}};
+static const struct table_column name_columns[] = {
+	{"NAME", false}, {"KIND", false}, {"CALLS", true}};
 
 /* Shown where a capture has such calls. */
 static const struct table_column unfinished_column = {"UNFINISHED", true};
@@ -46,8 +47,8 @@ struct function_columns {
 	bool unwound;
 };
 
-static void choose_columns(struct function_columns *shown, const struct function_statistics *functions,
-			   size_t count)
+static void choose_columns(struct function_columns *shown,
+			   const struct function_statistics *functions, size_t count)
 {
 	memset(shown, 0, sizeof(*shown));
 	for (size_t i = 0; i < count; i++) {
@@ -64,14 +65,19 @@ static void choose_columns(struct function_columns *shown, const struct function
 	shown->count += COLUMNS(time_columns);
 }
 
-/* The times of a call that did not end by itself are only known to be at least, or at most, so long. */
-static int add_times(struct table *table, const struct function_statistics *function, enum time_unit unit)
+/*
+ * The times of a call that did not end by itself are only known to be at least, or at most, so
+ * long.
+ */
+static int add_times(struct table *table, const struct function_statistics *function,
+		     enum time_unit unit)
 {
 	const uint64_t sums[] = {function->total_ns, function->self_ns};
-	const uint64_t finished[] = {function->mean_ns, function->p50_ns, function->p90_ns, function->p99_ns,
-				     function->max_ns};
+	const uint64_t finished[] = {function->mean_ns, function->p50_ns, function->p90_ns,
+				     function->p99_ns, function->max_ns};
 	bool timed = function->calls > function->instants;
-	bool known = function->calls > function->unfinished + function->unwound + function->instants;
+	bool known =
+		function->calls > function->unfinished + function->unwound + function->instants;
 	int err = 0;
 
 	for (size_t i = 0; i < COLUMNS(sums) && !err; i++)
@@ -100,8 +106,8 @@ static int add_function(struct table *table, const struct timeline *timeline,
 	return err ? err : cell_name(table, timeline->names[function->module]);
 }
 
-static int print_functions(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
-			   const struct sink_options *options)
+static int print_functions(const struct timeline *timeline, const struct timeline_summary *summary,
+			   FILE *out, const struct sink_options *options)
 {
 	struct function_columns shown;
 	struct table *table;
@@ -163,9 +169,11 @@ static int print_too_deep(const struct timeline *timeline, FILE *out)
 		const struct function_entry *entry = &timeline->functions[i];
 
 		if (entry->accounting.too_deep)
-			err = list_add(&list, timeline->names[entry->info.name], entry->accounting.too_deep);
+			err = list_add(&list, timeline->names[entry->info.name],
+				       entry->accounting.too_deep);
 	}
-	list_end(&list, " (a thread can have 64 calls open with uretprobes, some 16,000 otherwise)");
+	list_end(&list,
+		 " (a thread can have 64 calls open with uretprobes, some 16,000 otherwise)");
 	return err;
 }
 
@@ -207,10 +215,12 @@ static int add_thread(struct table *table, const struct timeline *timeline, cons
 		err = table_cell(table, "%zu", lane->scope_count);
 	if (err)
 		return err;
-	return lane->scope_count ? table_cell(table, "%" PRIu32, lane->max_depth) : table_cell(table, "-");
+	return lane->scope_count ? table_cell(table, "%" PRIu32, lane->max_depth)
+				 : table_cell(table, "-");
 }
 
-static int print_threads(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int print_threads(const struct timeline *timeline, FILE *out,
+			 const struct sink_options *options)
 {
 	struct table *table;
 	int err = 0;
@@ -231,7 +241,8 @@ static int print_threads(const struct timeline *timeline, FILE *out, const struc
 }
 
 /* Its time counts from the start of the capture, and may lie before it. */
-static int add_loss(struct table *table, const struct timeline *timeline, const struct loss_event *loss)
+static int add_loss(struct table *table, const struct timeline *timeline,
+		    const struct loss_event *loss)
 {
 	double seconds = loss->first_ns >= timeline->start_ns
 				 ? (double)(loss->first_ns - timeline->start_ns) / 1e9
@@ -247,7 +258,8 @@ static int add_loss(struct table *table, const struct timeline *timeline, const 
 	return err ? err : table_cell(table, "%s", place);
 }
 
-static int print_losses(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static int print_losses(const struct timeline *timeline, FILE *out,
+			const struct sink_options *options)
 {
 	size_t shown = timeline->loss_count < LOSSES_SHOWN ? timeline->loss_count : LOSSES_SHOWN;
 	struct table *table;
@@ -274,7 +286,8 @@ static int print_losses(const struct timeline *timeline, FILE *out, const struct
 	return err;
 }
 
-static void print_end(const struct timeline *timeline, FILE *out, const struct sink_options *options)
+static void print_end(const struct timeline *timeline, FILE *out,
+		      const struct sink_options *options)
 {
 	const struct accounting_total *total = &timeline->accounting;
 	bool red = options->colour && !total->balanced;
@@ -292,8 +305,8 @@ static void print_end(const struct timeline *timeline, FILE *out, const struct s
 	fprintf(out, "%s%s%s\n", red ? "\033[1;31m" : "", line, red ? "\033[0m" : "");
 }
 
-static int print_all(const struct timeline *timeline, const struct timeline_summary *summary, FILE *out,
-		     const struct sink_options *options)
+static int print_all(const struct timeline *timeline, const struct timeline_summary *summary,
+		     FILE *out, const struct sink_options *options)
 {
 	int err;
 

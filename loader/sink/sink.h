@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What writes a timeline in some format. Purpose: collection never knows the format. A sink is a row of a
- * table.
+ * What writes a timeline in some format. Purpose: collection never knows the format. A sink is a
+ * row of a table.
  */
 #ifndef SCOPETRACE_SINK_SINK_H
 #define SCOPETRACE_SINK_SINK_H
@@ -25,7 +25,8 @@ struct sink {
 	bool binary;	       /* not for a terminal */
 	/* Writes the whole timeline. 0 or -errno, and -EBADMSG if it was said (of reading, of a temporary
 	 * file); what was written so far is the caller's to throw away. */
-	int (*write)(const struct timeline *timeline, FILE *out, const struct sink_options *options);
+	int (*write)(const struct timeline *timeline, FILE *out,
+		     const struct sink_options *options);
 };
 
 /* The formats of `export`, ended by a row without a name. */

@@ -7,7 +7,8 @@
 #include "sink/perfetto.h"
 
 const struct sink sinks[] = {
-	{"perfetto", ".pftrace", "a trace for ui.perfetto.dev and trace_processor", true, perfetto_write},
+	{"perfetto", ".pftrace", "a trace for ui.perfetto.dev and trace_processor", true,
+	 perfetto_write},
 	{"csv", ".csv", "one row a scope, sorted by pid, tid and start", false, csv_write},
 	{NULL, NULL, NULL, false, NULL},
 };

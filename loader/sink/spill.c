@@ -30,8 +30,9 @@ struct spill {
 
 static int said(int err, const char *doing)
 {
-	log_error("cannot %s a temporary file in %s: %s; make room there, or set TMPDIR to another directory",
-		  doing, io_temporary_directory(), strerror(-err));
+	log_error(
+		"cannot %s a temporary file in %s: %s; make room there, or set TMPDIR to another directory",
+		doing, io_temporary_directory(), strerror(-err));
 	return -EBADMSG;
 }
 
@@ -95,7 +96,8 @@ int spill_add(struct spill *spill, size_t stream, const void *bytes, size_t leng
 	return 0;
 }
 
-static int take_piece(struct spill *spill, const struct piece *piece, spill_taker take, void *context)
+static int take_piece(struct spill *spill, const struct piece *piece, spill_taker take,
+		      void *context)
 {
 	uint64_t done = 0;
 	size_t kept = 0; /* the beginning of a record whose end comes next */
@@ -103,7 +105,8 @@ static int take_piece(struct spill *spill, const struct piece *piece, spill_take
 	while (done < piece->length) {
 		size_t room = COPY_AT_ONCE - kept;
 		size_t wanted = piece->length - done < room ? piece->length - done : room;
-		ssize_t have = pread(spill->fd, spill->buffer + kept, wanted, (off_t)(piece->offset + done));
+		ssize_t have = pread(spill->fd, spill->buffer + kept, wanted,
+				     (off_t)(piece->offset + done));
 		ssize_t taken;
 
 		if (have < 0 && errno == EINTR)

@@ -57,7 +57,8 @@ static size_t column_width(const struct table *table, size_t column, size_t wide
 	return width;
 }
 
-static void print_cell(const struct table *table, FILE *out, size_t column, size_t width, const char *text)
+static void print_cell(const struct table *table, FILE *out, size_t column, size_t width,
+		       const char *text)
 {
 	size_t columns = escape_columns(text);
 	int padding = columns < width ? (int)(width - columns) : 0;

@@ -14,7 +14,9 @@
 /* "hooked" or "manual". */
 const char *words_kind(unsigned kind);
 
-/* The flags' names joined by `|`; "" without any. Returns `text`, which has WORDS_FLAGS_SIZE bytes. */
+/*
+ * The flags' names joined by `|`; "" without any. Returns `text`, which has WORDS_FLAGS_SIZE bytes.
+ */
 const char *words_flags(unsigned flags, char *text);
 
 /* What a mark is: "instant", "counter", "frame" ... */

@@ -26,7 +26,8 @@ int bpf_ring_map(struct bpf_ring *ring, int fd)
 	if (pages == MAP_FAILED)
 		return -errno;
 	ring->consumer = (uint64_t *)pages;
-	pages = mmap(NULL, ring->page + 2 * ring->size, PROT_READ, MAP_SHARED, fd, (off_t)ring->page);
+	pages = mmap(NULL, ring->page + 2 * ring->size, PROT_READ, MAP_SHARED, fd,
+		     (off_t)ring->page);
 	if (pages == MAP_FAILED) {
 		int err = -errno;
 
@@ -50,12 +51,15 @@ void bpf_ring_unmap(struct bpf_ring *ring)
 
 uint64_t bpf_ring_produced(const struct bpf_ring *ring)
 {
-	/* Acquire: pairs with the kernel's release in bpf_ringbuf_reserve, after which the header is there.
+	/*
+	 * Acquire: pairs with the kernel's release in bpf_ringbuf_reserve, after which the header
+	 * is there.
 	 */
 	return __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 }
 
-enum bpf_ring_state bpf_ring_next(struct bpf_ring *ring, uint64_t end, const void **record, uint32_t *length)
+enum bpf_ring_state bpf_ring_next(struct bpf_ring *ring, uint64_t end, const void **record,
+				  uint32_t *length)
 {
 	while (ring->position < end) {
 		const uint8_t *header = ring->data + (ring->position & (ring->size - 1));
@@ -87,7 +91,10 @@ void bpf_ring_release(struct bpf_ring *ring)
 
 void bpf_ring_set_accounted(struct bpf_ring *ring)
 {
-	/* Release: pairs with the acquire in bpf_ring_is_accounted; who sees it finds the position, too. */
+	/*
+	 * Release: pairs with the acquire in bpf_ring_is_accounted; who sees it finds the position,
+	 * too.
+	 */
 	__atomic_store_n(&ring->consumer[1], 1, __ATOMIC_RELEASE);
 }
 

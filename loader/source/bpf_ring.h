@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A BPF ring buffer, mapped by hand. Purpose: records are read in place, and the reader's position moves only
- * when it says so: libbpf's callback consumer moves it before the data is safe. One reader at a time;
- * progress: wait-free.
+ * A BPF ring buffer, mapped by hand. Purpose: records are read in place, and the reader's position
+ * moves only when it says so: libbpf's callback consumer moves it before the data is safe. One
+ * reader at a time; progress: wait-free.
  */
 #ifndef SCOPETRACE_SOURCE_BPF_RING_H
 #define SCOPETRACE_SOURCE_BPF_RING_H
@@ -31,7 +31,8 @@ int bpf_ring_map(struct bpf_ring *ring, int fd);
 void bpf_ring_unmap(struct bpf_ring *ring); /* takes a zeroed one too */
 
 /* The next record before `end`, skipping discarded ones. It stays valid until bpf_ring_release. */
-enum bpf_ring_state bpf_ring_next(struct bpf_ring *ring, uint64_t end, const void **record, uint32_t *length);
+enum bpf_ring_state bpf_ring_next(struct bpf_ring *ring, uint64_t end, const void **record,
+				  uint32_t *length);
 
 /* Where the writers are. */
 uint64_t bpf_ring_produced(const struct bpf_ring *ring);
@@ -40,8 +41,8 @@ uint64_t bpf_ring_produced(const struct bpf_ring *ring);
 void bpf_ring_release(struct bpf_ring *ring);
 
 /*
- * That the account of what was put in is written: for whoever maps the ring later. It stands behind the
- * reader's position: the rest of that page is nobody's, and it lives as long as the ring.
+ * That the account of what was put in is written: for whoever maps the ring later. It stands behind
+ * the reader's position: the rest of that page is nobody's, and it lives as long as the ring.
  */
 void bpf_ring_set_accounted(struct bpf_ring *ring);
 bool bpf_ring_is_accounted(const struct bpf_ring *ring);

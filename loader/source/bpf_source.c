@@ -16,9 +16,10 @@
 #include "bpf/scope_event.h"
 #include "source/bpf_ring.h"
 
-#define BATCH		    1024
-#define NOT_A_SCOPE	    UINT16_MAX
-#define LAST_RECORD_WAIT_NS 1000000000ull /* for a program that was preempted between reserve and submit */
+#define BATCH	    1024
+#define NOT_A_SCOPE UINT16_MAX
+/* for a program that was preempted between reserve and submit */
+#define LAST_RECORD_WAIT_NS 1000000000ull
 
 struct bpf_source {
 	struct source base;
@@ -49,7 +50,10 @@ static struct bpf_source *of(struct source *source)
 	return (struct bpf_source *)source;
 }
 
-/* ---- records ------------------------------------------------------------------------------------------ */
+/*
+ * ---- records
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int flush(struct bpf_source *source, struct event_output *output)
 {
@@ -63,9 +67,10 @@ static int flush(struct bpf_source *source, struct event_output *output)
 
 static int say_damaged(const char *what, unsigned long long value)
 {
-	log_error("the kernel's ring holds %s (%llu): the BPF programs are not those of this scopetrace; "
-		  "load them anew",
-		  what, value);
+	log_error(
+		"the kernel's ring holds %s (%llu): the BPF programs are not those of this scopetrace; "
+		"load them anew",
+		what, value);
 	return -EBADMSG;
 }
 
@@ -194,7 +199,8 @@ static int take_record(struct bpf_source *source, struct event_output *output, c
 	const struct event_header *header = record;
 	int err;
 
-	if (length < sizeof(*header) || !record_size(header->type) || length != record_size(header->type))
+	if (length < sizeof(*header) || !record_size(header->type) ||
+	    length != record_size(header->type))
 		return say_damaged("a record of another size", length);
 	if (header->type == EVENT_SCOPE)
 		return take_scope(source, output, record);
@@ -211,11 +217,14 @@ static int take_record(struct bpf_source *source, struct event_output *output, c
 	}
 }
 
-/* ---- draining ----------------------------------------------------------------------------------------- */
+/*
+ * ---- draining
+ * -----------------------------------------------------------------------------------------
+ */
 
 /*
- * All that was produced by now. The reader's position is published only when nothing is left in the batch;
- * after an error the records that are not out stand in the ring for the next drain.
+ * All that was produced by now. The reader's position is published only when nothing is left in the
+ * batch; after an error the records that are not out stand in the ring for the next drain.
  */
 static ssize_t drain(struct source *base, struct event_output *output)
 {
@@ -246,7 +255,8 @@ out:
 	}
 	bpf_ring_release(&source->ring);
 	if (state == BPF_RING_DAMAGED)
-		return say_damaged("a record that reaches beyond its end, at", source->ring.position);
+		return say_damaged("a record that reaches beyond its end, at",
+				   source->ring.position);
 	return events;
 }
 
@@ -277,14 +287,18 @@ static bool gone(struct source *base)
 	return false;
 }
 
-/* ---- the end: losses that no record told -------------------------------------------------------------- */
+/*
+ * ---- the end: losses that no record told
+ * --------------------------------------------------------------
+ */
 
 static int put_pending_losses(struct bpf_source *source, struct event_output *output)
 {
 	struct pending_loss *pending = calloc((size_t)source->cpu_count, sizeof(*pending));
 	uint64_t thread_records = 0;
 	uint32_t zero = 0;
-	int err = pending ? bpf_map_lookup_elem(source->maps.pending_loss, &zero, pending) : -ENOMEM;
+	int err =
+		pending ? bpf_map_lookup_elem(source->maps.pending_loss, &zero, pending) : -ENOMEM;
 
 	if (err)
 		log_error("cannot read what the kernel's ring has lost: %s", strerror(-err));
@@ -302,21 +316,26 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 			err = output->loss(output, &loss);
 	}
 	if (thread_records)
-		log_warning("%llu starts, ends or renames of threads found no room in the kernel's ring: "
-			    "their lanes may lack names; "
-			    "choose a larger ring",
-			    (unsigned long long)thread_records);
+		log_warning(
+			"%llu starts, ends or renames of threads found no room in the kernel's ring: "
+			"their lanes may lack names; "
+			"choose a larger ring",
+			(unsigned long long)thread_records);
 	free(pending);
 	return err;
 }
 
-/* ---- the end: frames that are open -------------------------------------------------------------------- */
+/*
+ * ---- the end: frames that are open
+ * --------------------------------------------------------------------
+ */
 
 /* Those of near_scopes, which is mapped: its places are many and mostly free. */
 static int collect_near(const struct bpf_source *source, struct open_entries *open)
 {
 	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
-	const struct near_slot *near = mmap(NULL, length, PROT_READ, MAP_SHARED, source->maps.near_scopes, 0);
+	const struct near_slot *near =
+		mmap(NULL, length, PROT_READ, MAP_SHARED, source->maps.near_scopes, 0);
 	int err = near == MAP_FAILED ? -errno : 0;
 
 	if (err)
@@ -345,14 +364,14 @@ static int collect_hashed(const struct bpf_source *source, struct open_entries *
 	while (!err && !is_last) {
 		uint32_t count = BATCH;
 
-		err = bpf_map_lookup_batch(source->maps.open_scopes, after, &place, keys, slots, &count,
-					   NULL);
+		err = bpf_map_lookup_batch(source->maps.open_scopes, after, &place, keys, slots,
+					   &count, NULL);
 		is_last = err == -ENOENT;
 		if (is_last)
 			err = 0;
 		if (!err)
-			err = vec_reserve((void **)&open->items, &open->capacity, open->count + count,
-					  sizeof(*open->items));
+			err = vec_reserve((void **)&open->items, &open->capacity,
+					  open->count + count, sizeof(*open->items));
 		for (uint32_t i = 0; !err && i < count; i++)
 			open->items[open->count++] = (struct open_entry){keys[i], slots[i]};
 		after = &place;
@@ -389,7 +408,10 @@ static bool is_of_same_thread(const struct open_entry *a, const struct open_entr
 	return a->key.tid == b->key.tid && a->key.of_process == b->key.of_process;
 }
 
-/* Each key once: one that moved from one map to the other meanwhile, or was made anew, may be there twice. */
+/*
+ * Each key once: one that moved from one map to the other meanwhile, or was made anew, may be there
+ * twice.
+ */
 static void sort_by_key(struct open_entries *open)
 {
 	size_t kept = 0;
@@ -416,11 +438,12 @@ static int collect_open(const struct bpf_source *source, struct open_entries *op
 }
 
 /*
- * What became of a frame that no return has ended by now. `latest_above`: the latest hit of the thread
- * further out on its stack, after which what began before it can no longer be running.
+ * What became of a frame that no return has ended by now. `latest_above`: the latest hit of the
+ * thread further out on its stack, after which what began before it can no longer be running.
  */
-static uint16_t judge_open_frame(const struct open_slot *slot, const struct open_frame *frame, bool was_left,
-				 uint64_t latest_above, struct function_accounting *account, uint64_t *end_ns)
+static uint16_t judge_open_frame(const struct open_slot *slot, const struct open_frame *frame,
+				 bool was_left, uint64_t latest_above,
+				 struct function_accounting *account, uint64_t *end_ns)
 {
 	if (was_left) { /* by a jump, and nothing hooked has returned for it */
 		*end_ns = slot->tail_ns;
@@ -441,7 +464,10 @@ static uint16_t judge_open_frame(const struct open_slot *slot, const struct open
 	return SCOPE_FLAG_UNFINISHED;
 }
 
-/* Where stacks migrate the key is the process's, and what is known is the thread that entered, if that. */
+/*
+ * Where stacks migrate the key is the process's, and what is known is the thread that entered, if
+ * that.
+ */
 static uint32_t open_tid(const struct open_entry *entry, const struct open_frame *frame)
 {
 	if (!entry->key.of_process)
@@ -451,8 +477,8 @@ static uint32_t open_tid(const struct open_entry *entry, const struct open_frame
 
 /* The frames of one slot, innermost first. */
 static int put_open_slot(const struct bpf_source *source, struct function_accounting *accounts,
-			 struct event_output *output, const struct open_entry *entry, uint64_t latest_above,
-			 uint64_t now)
+			 struct event_output *output, const struct open_entry *entry,
+			 uint64_t latest_above, uint64_t now)
 {
 	const struct open_slot *slot = &entry->slot;
 	uint32_t length = slot->chain_length < MAX_CHAIN ? slot->chain_length : MAX_CHAIN;
@@ -471,8 +497,12 @@ static int put_open_slot(const struct bpf_source *source, struct function_accoun
 		};
 
 		if (frame->function >= source->function_count)
-			return say_damaged("an open call of a function that was not hooked", frame->function);
-		/* One with a uretprobe is still waited for, and so are those that it was jumped to from. */
+			return say_damaged("an open call of a function that was not hooked",
+					   frame->function);
+		/*
+		 * One with a uretprobe is still waited for, and so are those that it was jumped to
+		 * from.
+		 */
 		was_left = was_left && frame->flags & OPEN_FRAME_BY_EXIT;
 		scope.flags = judge_open_frame(slot, frame, was_left, latest_above,
 					       &accounts[frame->function], &scope.end_ns);
@@ -482,7 +512,10 @@ static int put_open_slot(const struct bpf_source *source, struct function_accoun
 	return err;
 }
 
-/* A key whose stack the kernel could not tell is on that of a key below it, if it lies before its end. */
+/*
+ * A key whose stack the kernel could not tell is on that of a key below it, if it lies before its
+ * end.
+ */
 static void find_stacks(struct open_entries *open)
 {
 	for (size_t i = 1; i < open->count; i++) {
@@ -505,11 +538,16 @@ static void latest_hits_above(const struct open_entries *open, uint64_t *latest)
 		if (i + 1 == open->count || !is_of_same_thread(entry, outer) ||
 		    outer->slot.stack_end != entry->slot.stack_end)
 			continue;
-		/* Stacks that migrate are many in one process: another one says nothing on this one. */
+		/*
+		 * Stacks that migrate are many in one process: another one says nothing on this
+		 * one.
+		 */
 		if (outer->key.of_process)
 			continue;
 		latest[i] = latest[i + 1];
-		/* What an ended thread left behind says nothing on a later thread of the same id. */
+		/*
+		 * What an ended thread left behind says nothing on a later thread of the same id.
+		 */
 		if (!(outer->slot.state & OPEN_SLOT_ENDED) && outer->slot.last_ns > latest[i])
 			latest[i] = outer->slot.last_ns;
 	}
@@ -544,7 +582,10 @@ static int put_open_frames(struct bpf_source *source, struct event_output *outpu
 	return err;
 }
 
-/* ---- a look at what is open while probes are hit ------------------------------------------------------ */
+/*
+ * ---- a look at what is open while probes are hit
+ * ------------------------------------------------------
+ */
 
 /* Keeps what scopes are put. */
 struct call_list {
@@ -587,7 +628,8 @@ int bpf_source_open_calls(const struct source *base, uint64_t now, struct hooked
 	const struct bpf_source *source = (const struct bpf_source *)base;
 	struct call_list list = {.output.hooked = list_hooked};
 	struct open_entries first = {0}, second = {0};
-	struct function_accounting *uncounted = calloc(source->function_count + 1, sizeof(*uncounted));
+	struct function_accounting *uncounted =
+		calloc(source->function_count + 1, sizeof(*uncounted));
 	int err = uncounted ? 0 : -ENOMEM;
 
 	if (!err)
@@ -606,9 +648,13 @@ int bpf_source_open_calls(const struct source *base, uint64_t now, struct hooked
 	return err;
 }
 
-/* ---- the end: accounts -------------------------------------------------------------------------------- */
+/*
+ * ---- the end: accounts
+ * --------------------------------------------------------------------------------
+ */
 
-static void add_counters(struct function_accounting *account, const struct function_counters *counters)
+static void add_counters(struct function_accounting *account,
+			 const struct function_counters *counters)
 {
 	account->entries += counters->entries;
 	account->returns += counters->returns;
@@ -669,7 +715,10 @@ uint32_t bpf_source_ring_id(const struct source *base)
 	return bpf_map_get_info_by_fd(fd, &info, &length) ? 0 : info.id;
 }
 
-/* ---- making it ---------------------------------------------------------------------------------------- */
+/*
+ * ---- making it
+ * ----------------------------------------------------------------------------------------
+ */
 
 static void destroy(struct source *base)
 {

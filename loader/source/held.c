@@ -48,8 +48,8 @@ static void remove_queue(struct held *held, struct held_queue *queue)
 
 static int make_whole(struct held *held, struct held_event *waiting)
 {
-	int err = held->output.name(held->output.context, waiting->name->bytes, waiting->name->length,
-				    &waiting->event.name);
+	int err = held->output.name(held->output.context, waiting->name->bytes,
+				    waiting->name->length, &waiting->event.name);
 
 	free(waiting->name);
 	waiting->name = NULL;
@@ -125,8 +125,8 @@ int held_begin(struct held *held, const struct manual_event *event, const char *
 	return err;
 }
 
-int held_continue(struct held *held, uint32_t tid, uint64_t scope_id, const char *name, size_t length,
-		  bool last)
+int held_continue(struct held *held, uint32_t tid, uint64_t scope_id, const char *name,
+		  size_t length, bool last)
 {
 	struct held_queue *queue = find_queue(held, tid);
 	struct held_event *waiting = NULL;

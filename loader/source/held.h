@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Events whose names are not whole yet, and what their threads wrote after them. Purpose: a long name comes
- * in several records, between which a signal handler may write its own; each thread's events still leave in
- * the order in which it wrote them. Owner: one source. Bounded: in a forged segment the oldest names are cut
- * instead of waited for.
+ * Events whose names are not whole yet, and what their threads wrote after them. Purpose: a long
+ * name comes in several records, between which a signal handler may write its own; each thread's
+ * events still leave in the order in which it wrote them. Owner: one source. Bounded: in a forged
+ * segment the oldest names are cut instead of waited for.
  */
 #ifndef SCOPETRACE_SOURCE_HELD_H
 #define SCOPETRACE_SOURCE_HELD_H
@@ -29,12 +29,13 @@ struct held {
 };
 
 /* An event whose name begins with these bytes and goes on in later records. 0 or -errno. */
-int held_begin(struct held *held, const struct manual_event *event, const char *name, size_t length);
+int held_begin(struct held *held, const struct manual_event *event, const char *name,
+	       size_t length);
 
 /* More of the name of the event with this scope id, `last`: its end. Nothing if that is not held. 0 or
  * -errno. */
-int held_continue(struct held *held, uint32_t tid, uint64_t scope_id, const char *name, size_t length,
-		  bool last);
+int held_continue(struct held *held, uint32_t tid, uint64_t scope_id, const char *name,
+		  size_t length, bool last);
 
 /* An event that is whole: leaves at once, or behind those of its thread that wait. 0 or -errno. */
 int held_put(struct held *held, const struct manual_event *event);

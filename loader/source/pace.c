@@ -53,7 +53,8 @@ uint64_t pace_hurry(struct pace *pace)
 	return pace->pause_ns = PACE_SHORTEST_NS;
 }
 
-uint64_t pace_next(struct pace *pace, uint64_t now_ns, uint64_t drained, uint64_t slots, uint64_t longest_ns)
+uint64_t pace_next(struct pace *pace, uint64_t now_ns, uint64_t drained, uint64_t slots,
+		   uint64_t longest_ns)
 {
 	uint64_t elapsed = now_ns - pace->drained_ns;
 

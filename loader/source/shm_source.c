@@ -20,7 +20,10 @@ static_assert((int)MANUAL_FLOW == (int)SCOPE_KIND_FLOW, "the segment's kinds are
 static_assert((int)MANUAL_INSIDE_MAX == (int)SCOPE_RECORD_INSIDE_MAX,
 	      "the segment's counts are the timeline's");
 
-/* Capture stays on for this long without a renewal: a reader that dies stops costing the writers after it. */
+/*
+ * Capture stays on for this long without a renewal: a reader that dies stops costing the writers
+ * after it.
+ */
 #define CAPTURE_NS	3000000000ull
 #define RENEW_NS	1000000000ull
 #define ANCHOR_NS	100000000ull
@@ -53,7 +56,8 @@ struct shm_source {
 	struct scope_reader_counts before; /* what was done with before this capture */
 	uint64_t begun[SCOPE_RINGS_MAX];   /* by ring: the first claim that is not from before */
 	uint64_t overwritten;		   /* lost events from before */
-	uint64_t drained_ns; /* begin of the drain before this one: where the time of a gap may begin */
+	/* begin of the drain before this one: where the time of a gap may begin */
+	uint64_t drained_ns;
 	uint64_t drains;
 	struct event_output *output;	     /* of the drain in progress */
 	uint64_t events;		     /* put out */
@@ -114,8 +118,10 @@ static uint32_t translate(struct shm_source *s, uint32_t namespace_tid, bool fre
 /* Tells the kernel's name of a thread if it is not the one told before. */
 static int tell_name(struct shm_source *s, uint32_t tid)
 {
-	struct thread_info info = {
-		.time_ns = io_now_ns(), .pid = (uint32_t)s->pid, .tid = tid, .change = THREAD_NAMED};
+	struct thread_info info = {.time_ns = io_now_ns(),
+				   .pid = (uint32_t)s->pid,
+				   .tid = tid,
+				   .change = THREAD_NAMED};
 	char path[64], *comm = NULL;
 	size_t length;
 	uint32_t told;
@@ -216,8 +222,8 @@ static int put_gaps(struct shm_source *s, bool all)
 		for (int kind = 0; kind < 2 && !err; kind++) {
 			const struct gap *gap = &s->gaps[ring][kind];
 
-			if (gap->count &&
-			    (all || gap->drain != s->drains || gap->last_ns - gap->first_ns >= LOSS_NS))
+			if (gap->count && (all || gap->drain != s->drains ||
+					   gap->last_ns - gap->first_ns >= LOSS_NS))
 				err = put_gap(s, ring, kind);
 		}
 	}
@@ -260,7 +266,9 @@ static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, 
 
 /* ---- clock ---- */
 
-/* The tightest of several brackets of one reading of the segment's clock by two of CLOCK_MONOTONIC. */
+/*
+ * The tightest of several brackets of one reading of the segment's clock by two of CLOCK_MONOTONIC.
+ */
 static struct clock_anchor take_anchor(const struct shm_source *s)
 {
 	struct clock_anchor best = {.clock = scope_reader_clock(s->reader), .width_ns = UINT32_MAX};
@@ -340,8 +348,8 @@ static ssize_t shm_drain(struct source *source, struct event_output *output)
 }
 
 /*
- * Writers that passed the test of capture_until just before it was cleared publish within moments: what they
- * claimed is a hole until then. A stopped writer is not waited for longer than this.
+ * Writers that passed the test of capture_until just before it was cleared publish within moments:
+ * what they claimed is a hole until then. A stopped writer is not waited for longer than this.
  */
 #define LAST_WRITERS_NS 20000000ull
 #define LAST_NAMES_NS	100000000ull
@@ -409,9 +417,10 @@ static void say_other_version(pid_t pid)
 	uint16_t major = 0, minor = 0;
 
 	scope_reader_refused_version(pid, &major, &minor);
-	log_error("the libscope segment of process %d is of version %u.%u, and this scopetrace (%u.%u) reads "
-		  "version %u only: use the scopetrace that came with the process's libscope",
-		  pid, major, minor, SCOPE_ABI_MAJOR, SCOPE_ABI_MINOR, SCOPE_ABI_MAJOR);
+	log_error(
+		"the libscope segment of process %d is of version %u.%u, and this scopetrace (%u.%u) reads "
+		"version %u only: use the scopetrace that came with the process's libscope",
+		pid, major, minor, SCOPE_ABI_MAJOR, SCOPE_ABI_MINOR, SCOPE_ABI_MAJOR);
 }
 
 void shm_source_say(pid_t pid, int err)
@@ -422,16 +431,19 @@ void shm_source_say(pid_t pid, int err)
 	case ESRCH:
 		break;
 	case EBUSY:
-		log_error("the manual scopes of process %d are being captured by another reader; a segment "
-			  "has one "
-			  "at a time: stop that capture first",
-			  pid);
+		log_error(
+			"the manual scopes of process %d are being captured by another reader; a segment "
+			"has one "
+			"at a time: stop that capture first",
+			pid);
 		break;
 	case EPROTO:
 		say_other_version(pid);
 		break;
 	case EBADMSG:
-		log_error("the libscope segment of process %d is damaged: its header does not add up", pid);
+		log_error(
+			"the libscope segment of process %d is damaged: its header does not add up",
+			pid);
 		break;
 	case EACCES:
 	case EPERM:
@@ -463,7 +475,9 @@ static void pass_over_leftovers(struct shm_source *s)
 	scope_reader_drain(s->reader, &events, 0);
 }
 
-/* Of a recorder that was killed, of a process that opened capture itself, or since the last reader stopped.
+/*
+ * Of a recorder that was killed, of a process that opened capture itself, or since the last reader
+ * stopped.
  */
 static void say_backlog(const struct shm_source *s)
 {
@@ -475,7 +489,8 @@ static void say_backlog(const struct shm_source *s)
 	if (there)
 		log_info("%" PRIu64 " manual events that were written %s come first", there, since);
 	if (before->overwritten)
-		log_info("%" PRIu64 " that were written before these are lost: nobody read them in time",
+		log_info("%" PRIu64
+			 " that were written before these are lost: nobody read them in time",
 			 before->overwritten);
 }
 
@@ -523,7 +538,8 @@ static struct shm_source *open_reader(pid_t pid, uint64_t capture)
 	return s;
 }
 
-struct source *shm_source_try_again(pid_t pid, const struct tid_translator *translator, uint64_t capture)
+struct source *shm_source_try_again(pid_t pid, const struct tid_translator *translator,
+				    uint64_t capture)
 {
 	struct shm_source *s = open_reader(pid, capture);
 
@@ -555,7 +571,10 @@ void shm_source_renew(struct source *source)
 	s->renewed_ns = now;
 }
 
-/* The position is behind an event whose name is not whole yet, so it waits; but not for a stopped writer. */
+/*
+ * The position is behind an event whose name is not whole yet, so it waits; but not for a stopped
+ * writer.
+ */
 void shm_source_commit(struct source *source)
 {
 	struct shm_source *s = of(source);
@@ -603,7 +622,8 @@ static struct segment_accounting account_of_all(const struct source *source)
 	struct scope_reader_account sum = scope_reader_accounted(of(source)->reader);
 	uint64_t delivered = sum.events + sum.continuations;
 
-	return (struct segment_accounting){.cursor = delivered + sum.lost + sum.written_off + sum.holes,
+	return (struct segment_accounting){.cursor = delivered + sum.lost + sum.written_off +
+						     sum.holes,
 					   .delivered = delivered,
 					   .events = sum.events,
 					   .continuations = sum.continuations,

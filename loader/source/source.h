@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where events come from. Purpose: the drain loop knows no source by name. A source is drained by one thread.
+ * Where events come from. Purpose: the drain loop knows no source by name. A source is drained by
+ * one thread.
  */
 #ifndef SCOPETRACE_SOURCE_SOURCE_H
 #define SCOPETRACE_SOURCE_SOURCE_H
@@ -15,8 +16,8 @@ struct source;
 struct source_ops {
 	const char *name;
 	/*
-	 * Takes what is there and puts it out; bounded in time, never waits. Returns the number of events (>=
-	 * 0), or -errno of the output or of a source that broke (said).
+	 * Takes what is there and puts it out; bounded in time, never waits. Returns the number of
+	 * events (>= 0), or -errno of the output or of a source that broke (said).
 	 */
 	ssize_t (*drain)(struct source *source, struct event_output *output);
 	/* The last drain: takes all that remains, closes the accounts. 0 or -errno. */

@@ -39,8 +39,12 @@ static int by_start(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The halves of one process, name and id, in order of time. Slices that are open are at the end of `open`. */
-static void pair_group(struct timeline *timeline, const struct async_half *halves, size_t count, size_t *open)
+/*
+ * The halves of one process, name and id, in order of time. Slices that are open are at the end of
+ * `open`.
+ */
+static void pair_group(struct timeline *timeline, const struct async_half *halves, size_t count,
+		       size_t *open)
 {
 	size_t open_count = 0;
 
@@ -84,7 +88,8 @@ int async_pair(struct timeline *timeline, struct async_half *halves, size_t coun
 	return 0;
 }
 
-int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics, size_t *count)
+int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics,
+		    size_t *count)
 {
 	struct durations durations = {0};
 	int err = 0;

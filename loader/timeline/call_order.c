@@ -11,7 +11,10 @@
 #define DIGITS	   (1u << DIGIT_BITS)
 #define FEW	   64 /* not worth the counting */
 
-/* By start; the outer before the inner: it ends later or, ending at the same time, was completed later. */
+/*
+ * By start; the outer before the inner: it ends later or, ending at the same time, was completed
+ * later.
+ */
 static int outer_first(const void *a, const void *b)
 {
 	const struct raw_call *x = a, *y = b;
@@ -26,7 +29,8 @@ static int outer_first(const void *a, const void *b)
 }
 
 /* One digit of the keys, the lowest first; the order of equal digits stays. */
-static void sort_digit(const struct call_key *from, struct call_key *to, size_t count, unsigned shift)
+static void sort_digit(const struct call_key *from, struct call_key *to, size_t count,
+		       unsigned shift)
 {
 	size_t at[DIGITS] = {0}, sum = 0;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The order of hooked calls: by start, the outer before the inner. Purpose: millions of calls that come in
- * the order of their ends are put in that of their starts. Owner: one visit of the timeline.
+ * The order of hooked calls: by start, the outer before the inner. Purpose: millions of calls that
+ * come in the order of their ends are put in that of their starts. Owner: one visit of the
+ * timeline.
  */
 #ifndef SCOPETRACE_TIMELINE_CALL_ORDER_H
 #define SCOPETRACE_TIMELINE_CALL_ORDER_H

@@ -52,9 +52,9 @@ static void drop_contradictions(struct clock_line *line)
 }
 
 /*
- * The usual slope: the median over all neighbours, weighted by time, as a pause has a slope of its own. Of
- * two that weigh the same the larger is taken: a counter that ran on while CLOCK_MONOTONIC stood still
- * (suspend) gives the smaller one.
+ * The usual slope: the median over all neighbours, weighted by time, as a pause has a slope of its
+ * own. Of two that weigh the same the larger is taken: a counter that ran on while CLOCK_MONOTONIC
+ * stood still (suspend) gives the smaller one.
  */
 static int find_slope(struct clock_line *line)
 {
@@ -83,14 +83,16 @@ static int find_slope(struct clock_line *line)
 	return 0;
 }
 
-static bool joins(const struct clock_line *line, const struct clock_anchor *a, const struct clock_anchor *b)
+static bool joins(const struct clock_line *line, const struct clock_anchor *a,
+		  const struct clock_anchor *b)
 {
 	double expected, got = (double)(b->ns - a->ns);
 
 	if (b->ticks <= a->ticks)
 		return false;
 	expected = (double)(b->ticks - a->ticks) * line->slope;
-	return fabs(got - expected) <= SLOPE_TOLERANCE * fmax(got, expected) + a->width_ns + b->width_ns;
+	return fabs(got - expected) <=
+	       SLOPE_TOLERANCE * fmax(got, expected) + a->width_ns + b->width_ns;
 }
 
 static void break_line(struct clock_line *line)
@@ -150,7 +152,8 @@ static uint64_t along(const struct clock_anchor *anchor, double slope, uint64_t 
 		return delta >= (double)anchor->ns ? 0 : anchor->ns - (uint64_t)(delta + 0.5);
 	}
 	delta = (double)(ticks - anchor->ticks) * slope;
-	return delta >= (double)(NS_MAX - anchor->ns) ? NS_MAX : anchor->ns + (uint64_t)(delta + 0.5);
+	return delta >= (double)(NS_MAX - anchor->ns) ? NS_MAX
+						      : anchor->ns + (uint64_t)(delta + 0.5);
 }
 
 static uint64_t distance(const struct clock_line *line, size_t stretch, uint64_t ticks)
@@ -161,7 +164,9 @@ static uint64_t distance(const struct clock_line *line, size_t stretch, uint64_t
 	return ticks < first ? first - ticks : ticks > last ? ticks - last : 0;
 }
 
-/* The stretch that these ticks lie in, or nearest to; a thread never goes back to an earlier one. */
+/*
+ * The stretch that these ticks lie in, or nearest to; a thread never goes back to an earlier one.
+ */
 static size_t find_stretch(const struct clock_line *line, size_t from, uint64_t ticks)
 {
 	size_t nearest = from;
@@ -186,7 +191,8 @@ static uint64_t between(const struct clock_line *line, const struct clock_stretc
 	size_t low = stretch->first, high = stretch->last;
 	uint64_t ns;
 
-	if (cursor->anchor < low || cursor->anchor >= high || ticks < a->ticks || ticks > a[1].ticks) {
+	if (cursor->anchor < low || cursor->anchor >= high || ticks < a->ticks ||
+	    ticks > a[1].ticks) {
 		while (high - low > 1) {
 			size_t middle = low + (high - low) / 2;
 
@@ -202,7 +208,8 @@ static uint64_t between(const struct clock_line *line, const struct clock_stretc
 	return ns < a[1].ns ? ns : a[1].ns;
 }
 
-uint64_t clock_line_convert(const struct clock_line *line, struct clock_cursor *cursor, uint64_t ticks)
+uint64_t clock_line_convert(const struct clock_line *line, struct clock_cursor *cursor,
+			    uint64_t ticks)
 {
 	const struct clock_anchor *anchors = line->anchors, *first, *last;
 	const struct clock_stretch *stretch;

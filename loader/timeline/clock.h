@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * From the ticks of a counter to CLOCK_MONOTONIC. Purpose: manual and hooked scopes on one time axis. Owner:
- * one thread; const once built. Invariant: along one stretch the conversion never runs backwards.
+ * From the ticks of a counter to CLOCK_MONOTONIC. Purpose: manual and hooked scopes on one time
+ * axis. Owner: one thread; const once built. Invariant: along one stretch the conversion never runs
+ * backwards.
  *
- * Anchors are joined by straight lines. Where two neighbours cannot be joined, because the slope is off by
- * more than 500 ppm or the counter went back (suspend, migration to another host), the line is broken: each
- * stretch is converted apart, and no time is carried beyond the next stretch's first anchor, or before the
- * last one's end.
+ * Anchors are joined by straight lines. Where two neighbours cannot be joined, because the slope is
+ * off by more than 500 ppm or the counter went back (suspend, migration to another host), the line
+ * is broken: each stretch is converted apart, and no time is carried beyond the next stretch's
+ * first anchor, or before the last one's end.
  */
 #ifndef SCOPETRACE_TIMELINE_CLOCK_H
 #define SCOPETRACE_TIMELINE_CLOCK_H
@@ -45,7 +46,8 @@ int clock_line_build(struct clock_line *line, uint32_t clock, const struct clock
 bool clock_line_usable(const struct clock_line *line);
 
 /* Ns of CLOCK_MONOTONIC, below 2^63, of a usable line. */
-uint64_t clock_line_convert(const struct clock_line *line, struct clock_cursor *cursor, uint64_t ticks);
+uint64_t clock_line_convert(const struct clock_line *line, struct clock_cursor *cursor,
+			    uint64_t ticks);
 
 void clock_line_clear(struct clock_line *line);
 

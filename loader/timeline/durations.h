@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a set of durations comes to. Purpose: one definition of a percentile for all that is reported, in
- * bounded memory. Owner: one thread. Invariants: count, total, minimum and maximum are exact; percentiles are
- * exact up to DURATIONS_EXACT durations, beyond they are the middle of a bucket: of 128 in each power of two,
- * so within 1/256 of the truth.
+ * What a set of durations comes to. Purpose: one definition of a percentile for all that is
+ * reported, in bounded memory. Owner: one thread. Invariants: count, total, minimum and maximum are
+ * exact; percentiles are exact up to DURATIONS_EXACT durations, beyond they are the middle of a
+ * bucket: of 128 in each power of two, so within 1/256 of the truth.
  */
 #ifndef SCOPETRACE_TIMELINE_DURATIONS_H
 #define SCOPETRACE_TIMELINE_DURATIONS_H
@@ -19,7 +19,8 @@ struct durations {
 	uint64_t min_ns, max_ns;
 	uint64_t *exact; /* all of them, while they are few */
 	size_t exact_capacity;
-	uint64_t **octaves; /* then, each made when it is needed: how many are in each of its 128 buckets */
+	/* then, each made when it is needed: how many are in each of its 128 buckets */
+	uint64_t **octaves;
 };
 
 /* 0 or -ENOMEM. */

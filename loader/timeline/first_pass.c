@@ -12,7 +12,8 @@
 #define KNOWN_FLAGS                                                                      \
 	(SCOPE_FLAG_UNFINISHED | SCOPE_FLAG_UNWOUND | SCOPE_FLAG_CUT | SCOPE_FLAG_LOST | \
 	 SCOPE_FLAG_MIGRATED | SCOPE_FLAG_INSTANT)
-#define CARRIED_START UINT32_MAX /* place of a start that is told in an earlier region than its own */
+/* place of a start that is told in an earlier region than its own */
+#define CARRIED_START UINT32_MAX
 
 /* ---- records ---- */
 
@@ -104,8 +105,8 @@ int capture_enter(struct capture *capture, uint64_t offset, uint32_t record)
 }
 
 /*
- * Where the thread is now: what both of its kinds have passed, as they come by different ways; but for one
- * that was not seen since the last mark.
+ * Where the thread is now: what both of its kinds have passed, as they come by different ways; but
+ * for one that was not seen since the last mark.
  */
 static uint64_t bound_of(const struct thread_events *thread)
 {
@@ -120,7 +121,8 @@ static uint64_t bound_of(const struct thread_events *thread)
 static struct thread_mark *enter_region(struct capture *capture, struct thread_events *thread)
 {
 	uint32_t region = (uint32_t)capture->region_count - 1;
-	struct thread_mark *last = thread->mark_count ? &thread->marks[thread->mark_count - 1] : NULL;
+	struct thread_mark *last =
+		thread->mark_count ? &thread->marks[thread->mark_count - 1] : NULL;
 	struct thread_mark mark = {.region = region, .bound_ns = last ? bound_of(thread) : 0};
 
 	if (last && last->region == region)
@@ -152,7 +154,8 @@ static uint32_t region_at(const struct thread_events *thread, uint64_t ns)
 	return thread->marks[low].region;
 }
 
-static struct carried *carry(struct capture *capture, const struct thread_events *thread, uint64_t ns)
+static struct carried *carry(struct capture *capture, const struct thread_events *thread,
+			     uint64_t ns)
 {
 	struct carried *carried;
 
@@ -226,7 +229,8 @@ static void note_call(struct thread_events *thread, const struct raw_call *call)
 	thread->has_called = true;
 }
 
-int capture_take_hooked(struct capture *capture, const struct hooked_scope *scope, const char **wrong)
+int capture_take_hooked(struct capture *capture, const struct hooked_scope *scope,
+			const char **wrong)
 {
 	struct thread_events *thread;
 	struct thread_mark *mark;
@@ -268,7 +272,8 @@ const struct clock_line *capture_clock(const struct capture *capture, uint32_t c
 	return &capture->clocks[CLOCK_ID_MONOTONIC];
 }
 
-static int begin_run(struct capture *capture, struct thread_events *thread, const struct manual_event *event)
+static int begin_run(struct capture *capture, struct thread_events *thread,
+		     const struct manual_event *event)
 {
 	struct manual_run *run, *before;
 	uint32_t process;
@@ -307,12 +312,14 @@ static int add_name(struct thread_events *thread, const struct raw_manual *event
 {
 	if (vec_grow(&thread->names, &thread->name_capacity, thread->name_count))
 		return -ENOMEM;
-	thread->names[thread->name_count++] = (struct own_name){event->time, event->name, event->order};
+	thread->names[thread->name_count++] =
+		(struct own_name){event->time, event->name, event->order};
 	return 0;
 }
 
 /* Pairs over the borders of regions: the region of a start must know of its stop. */
-static int take_stop(struct capture *capture, struct thread_events *thread, const struct raw_manual *event)
+static int take_stop(struct capture *capture, struct thread_events *thread,
+		     const struct raw_manual *event)
 {
 	struct accounting_total *total = &capture->timeline->accounting;
 	struct start start;
@@ -331,8 +338,8 @@ static int take_stop(struct capture *capture, struct thread_events *thread, cons
 	return 0;
 }
 
-static int take_event(struct capture *capture, struct thread_events *thread, const struct raw_manual *event,
-		      bool late)
+static int take_event(struct capture *capture, struct thread_events *thread,
+		      const struct raw_manual *event, bool late)
 {
 	struct manual_run *run = &thread->runs[thread->run_count - 1];
 	uint32_t place = late ? CARRIED_START : (uint32_t)capture->region_count - 1;
@@ -438,8 +445,8 @@ int capture_take_manual(struct capture *capture, const struct manual_event *even
 		thread->manual_count++;
 		return 0;
 	}
-	raw = raw_manual_of(event, thread->manual_count, capture_clock(capture, run->clock, thread->pid),
-			    &thread->cursor);
+	raw = raw_manual_of(event, thread->manual_count,
+			    capture_clock(capture, run->clock, thread->pid), &thread->cursor);
 	err = take_converted(capture, thread, mark->bound_ns, &raw);
 	thread->manual_count++;
 	return err;
@@ -472,7 +479,8 @@ static int by_start(const void *a, const void *b)
 void capture_settle_events(struct capture *capture)
 {
 	if (capture->carried_count)
-		qsort(capture->carried, capture->carried_count, sizeof(*capture->carried), by_region);
+		qsort(capture->carried, capture->carried_count, sizeof(*capture->carried),
+		      by_region);
 	for (size_t i = 0; i < capture->thread_count; i++) {
 		struct thread_events *thread = &capture->threads[i];
 

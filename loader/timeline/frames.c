@@ -18,7 +18,8 @@ static bool lost_during(const struct timeline *timeline, struct frame_group *gro
 		if (loss->pid != pid || !loss_is_manual(loss))
 			continue;
 		if (!group->any_lost || loss->last_ns > group->lost_until)
-			group->lost_until = loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
+			group->lost_until =
+				loss->last_ns > loss->first_ns ? loss->last_ns : loss->first_ns;
 		group->any_lost = true;
 	}
 	return group->any_lost && group->lost_until >= frame->start_ns;
@@ -67,7 +68,8 @@ static struct frame_group *group_of(struct frame_collector *collector, uint32_t 
 static int add_mark(struct frame_collector *collector, const struct timeline *timeline,
 		    const struct lane *lane, const struct mark *mark)
 {
-	struct frame_group *group = group_of(collector, (uint32_t)(lane - timeline->lanes), mark->name);
+	struct frame_group *group =
+		group_of(collector, (uint32_t)(lane - timeline->lanes), mark->name);
 	struct frame frame;
 
 	if (!group)

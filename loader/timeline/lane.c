@@ -49,7 +49,8 @@ static int by_info_time(const void *a, const void *b)
 
 	if (x != y)
 		return x < y ? -1 : 1;
-	return (int)((const struct thread_info *)a)->change - (int)((const struct thread_info *)b)->change;
+	return (int)((const struct thread_info *)a)->change -
+	       (int)((const struct thread_info *)b)->change;
 }
 
 static int add_turn(struct turns *turns, uint64_t time_ns, enum turn_kind kind)
@@ -69,7 +70,8 @@ static int collect_manual(struct turns *turns, const struct thread_events *threa
 
 		if (!run->usable)
 			continue;
-		err = add_turn(turns, run->first_ns, run->headless ? TURN_HEADLESS : TURN_MANUAL_START);
+		err = add_turn(turns, run->first_ns,
+			       run->headless ? TURN_HEADLESS : TURN_MANUAL_START);
 		if (!err)
 			turns->items[turns->count - 1].run = i;
 	}
@@ -141,9 +143,9 @@ static bool count_at_once(struct thread_events *thread)
 }
 
 /*
- * Where calls lie on both sides of one moment only, as where a thread writes its first manual event after
- * some calls, their number does not matter as long as the thread is one: whatever it is, it is neither none
- * nor all.
+ * Where calls lie on both sides of one moment only, as where a thread writes its first manual event
+ * after some calls, their number does not matter as long as the thread is one: whatever it is, it
+ * is neither none nor all.
  */
 static int count_roughly(struct thread_events *thread, bool *certain)
 {
@@ -201,8 +203,8 @@ static uint64_t first_call(const struct thread_events *thread, uint64_t ns)
 	return ns ? thread->turns[turn_at(thread, ns)].before : 0;
 }
 
-uint64_t lane_span_last(const struct lane_plan *plan, size_t index, const struct thread_events *thread,
-			uint64_t end_ns)
+uint64_t lane_span_last(const struct lane_plan *plan, size_t index,
+			const struct thread_events *thread, uint64_t end_ns)
 {
 	const struct lane_span *span = &plan->spans[index];
 	uint64_t behind = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX;
@@ -221,8 +223,12 @@ uint64_t lane_span_last(const struct lane_plan *plan, size_t index, const struct
 
 /* ---- spans ---- */
 
-/* Opens a span whose calls begin at `ns`, where those of the span before it end. NULL when out of memory. */
-static struct lane_span *open_span(struct lane_plan *plan, const struct thread_events *thread, uint64_t ns)
+/*
+ * Opens a span whose calls begin at `ns`, where those of the span before it end. NULL when out of
+ * memory.
+ */
+static struct lane_span *open_span(struct lane_plan *plan, const struct thread_events *thread,
+				   uint64_t ns)
 {
 	struct lane_span *span;
 
@@ -238,8 +244,8 @@ static struct lane_span *open_span(struct lane_plan *plan, const struct thread_e
 	return span;
 }
 
-static int kernel_start(struct lane_plan *plan, struct lane_span *span, const struct thread_events *thread,
-			const struct turn *turn)
+static int kernel_start(struct lane_plan *plan, struct lane_span *span,
+			const struct thread_events *thread, const struct turn *turn)
 {
 	bool empty = span->call_first == first_call(thread, turn->time_ns) && !span->has_manual;
 
@@ -254,8 +260,8 @@ static int kernel_start(struct lane_plan *plan, struct lane_span *span, const st
 	return 0;
 }
 
-static int manual_start(struct lane_plan *plan, struct lane_span *span, const struct thread_events *thread,
-			const struct turn *turn)
+static int manual_start(struct lane_plan *plan, struct lane_span *span,
+			const struct thread_events *thread, const struct turn *turn)
 {
 	/* Calls between an exit and this record can only be of the thread that wrote this. */
 	if (span->has_manual || span->exit_ns)
@@ -270,8 +276,8 @@ static int manual_start(struct lane_plan *plan, struct lane_span *span, const st
 	return 0;
 }
 
-static int thread_exit(struct lane_plan *plan, struct lane_span *span, const struct thread_events *thread,
-		       const struct turn *turn)
+static int thread_exit(struct lane_plan *plan, struct lane_span *span,
+		       const struct thread_events *thread, const struct turn *turn)
 {
 	/* After another exit: a thread came and went of which only the end was told. */
 	if (span->exit_ns && span->exit_ns < turn->time_ns)
@@ -282,7 +288,8 @@ static int thread_exit(struct lane_plan *plan, struct lane_span *span, const str
 	return 0;
 }
 
-static int take_turn(struct lane_plan *plan, const struct thread_events *thread, const struct turn *turn)
+static int take_turn(struct lane_plan *plan, const struct thread_events *thread,
+		     const struct turn *turn)
 {
 	struct lane_span *last = &plan->spans[plan->count - 1];
 
@@ -324,8 +331,8 @@ static int place_names(struct lane_plan *plan, struct thread_events *thread)
 			at++;
 		span = &plan->spans[at];
 		if (info->name)
-			err = name_changes_add(&span->names, &span->name_count, &span->name_capacity, time,
-					       info->name);
+			err = name_changes_add(&span->names, &span->name_count,
+					       &span->name_capacity, time, info->name);
 	}
 	return err;
 }

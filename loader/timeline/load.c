@@ -61,7 +61,8 @@ static int take_strings(struct reader *reader, const void *records, size_t lengt
 		if (!size)
 			return damaged(reader, "an empty string that has a number of its own");
 		padded = (size + 3u) & ~3u;
-		if (vec_grow(&timeline->names, &reader->capture->name_capacity, timeline->name_count))
+		if (vec_grow(&timeline->names, &reader->capture->name_capacity,
+			     timeline->name_count))
 			return -ENOMEM;
 		timeline->names[timeline->name_count] =
 			name_from_bytes((const char *)at + sizeof(size), size);
@@ -82,8 +83,9 @@ static int note_change(struct reader *reader, uint32_t process)
 	if (vec_grow(&timeline->process_changes, &reader->capture->change_capacity,
 		     timeline->process_change_count))
 		return -ENOMEM;
-	timeline->process_changes[timeline->process_change_count] = (struct process_change){
-		info->time_ns, process, info->name, info->command, (uint32_t)timeline->process_change_count};
+	timeline->process_changes[timeline->process_change_count] =
+		(struct process_change){info->time_ns, process, info->name, info->command,
+					(uint32_t)timeline->process_change_count};
 	timeline->process_change_count++;
 	return 0;
 }
@@ -144,9 +146,11 @@ static int take_process(struct reader *reader, const void *record)
 		return damaged(reader, "a process at an impossible time");
 	if (note_segment(reader->capture, process))
 		return -ENOMEM;
-	if (hash_map_get(index, process->pid, &i) && timeline->processes[i].start_ns == process->start_ns)
+	if (hash_map_get(index, process->pid, &i) &&
+	    timeline->processes[i].start_ns == process->start_ns)
 		return redeclare(reader, i, process);
-	if (vec_grow(&timeline->processes, &reader->capture->process_capacity, timeline->process_count) ||
+	if (vec_grow(&timeline->processes, &reader->capture->process_capacity,
+		     timeline->process_count) ||
 	    hash_map_put(index, process->pid, (uint32_t)timeline->process_count))
 		return -ENOMEM;
 	timeline->processes[timeline->process_count] = *process;
@@ -180,7 +184,8 @@ static int take_function(struct reader *reader, const void *record)
 		return damaged(reader, "functions out of order");
 	if (!is_name(reader, function->name) || !is_name(reader, function->module))
 		return damaged(reader, "a function with a name that is not in the file");
-	if (vec_grow(&timeline->functions, &reader->capture->function_capacity, timeline->function_count))
+	if (vec_grow(&timeline->functions, &reader->capture->function_capacity,
+		     timeline->function_count))
 		return -ENOMEM;
 	memset(&timeline->functions[function->id], 0, sizeof(timeline->functions[0]));
 	timeline->functions[timeline->function_count++].info = *function;
@@ -213,7 +218,8 @@ static int take_hooked(struct reader *reader, const void *record)
 static int take_manual(struct reader *reader, const void *record)
 {
 	const char *wrong;
-	struct segment_tally *tally = tally_of(reader->capture, ((const struct manual_event *)record)->pid);
+	struct segment_tally *tally =
+		tally_of(reader->capture, ((const struct manual_event *)record)->pid);
 	int err = capture_take_manual(reader->capture, record, reader->minor, &wrong);
 
 	if (tally)
@@ -230,7 +236,9 @@ static int take_loss(struct reader *reader, const void *record)
 	if (tally && (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF))
 		tally->lost += loss->count;
 	if (loss->place < LOSS_KERNEL_RING || loss->place > LOSS_HANDOFF)
-		return reader->minor > CAPTURE_MINOR ? 0 : damaged(reader, "a loss at an unknown place");
+		return reader->minor > CAPTURE_MINOR
+			       ? 0
+			       : damaged(reader, "a loss at an unknown place");
 	if (vec_grow(&timeline->losses, &reader->capture->loss_capacity, timeline->loss_count))
 		return -ENOMEM;
 	timeline->losses[timeline->loss_count++] = *loss;
@@ -258,7 +266,8 @@ static int take_segment_accounting(struct reader *reader, const void *record)
 
 	if (vec_grow(&capture->segments, &capture->segment_capacity, capture->segment_count))
 		return -ENOMEM;
-	memcpy(&capture->segments[capture->segment_count++], record, sizeof(struct segment_accounting));
+	memcpy(&capture->segments[capture->segment_count++], record,
+	       sizeof(struct segment_accounting));
 	return 0;
 }
 
@@ -378,9 +387,12 @@ static int take_early(struct reader *reader)
 	return err;
 }
 
-/* An entry may lead into the middle of a chunk, where another seems to begin: so one would be read often. */
-static int read_entry(struct reader *reader, struct chunk_reader *chunks, const struct index_entry *entry,
-		      uint64_t *end)
+/*
+ * An entry may lead into the middle of a chunk, where another seems to begin: so one would be read
+ * often.
+ */
+static int read_entry(struct reader *reader, struct chunk_reader *chunks,
+		      const struct index_entry *entry, uint64_t *end)
 {
 	struct chunk *chunk = &reader->chunk;
 	int more;
@@ -482,9 +494,10 @@ static int spool(const char *path)
 	if (from >= 0)
 		close(from);
 	if (to < 0)
-		log_error("cannot copy the capture %s to a temporary file, which reading it twice takes: %s; "
-			  "give it as a file",
-			  path, strerror(-to));
+		log_error(
+			"cannot copy the capture %s to a temporary file, which reading it twice takes: %s; "
+			"give it as a file",
+			path, strerror(-to));
 	return to;
 }
 
@@ -519,7 +532,8 @@ static struct chunk_file *open_file(const char *path)
 
 int capture_load(const char *path, struct capture *capture)
 {
-	struct reader reader = {.file = open_file(path), .capture = capture, .timeline = capture->timeline};
+	struct reader reader = {
+		.file = open_file(path), .capture = capture, .timeline = capture->timeline};
 	int err;
 
 	if (!reader.file)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is kept in memory of a capture file: everything but its scopes and manual events, which are read
- * again, region by region, whenever lanes are visited. Purpose: what lanes are planned from and filled with;
- * only timeline/ sees it. Owner: the timeline. Invariants once it is loaded: every name and function id is in
- * range, hooked times are below 2^63.
+ * What is kept in memory of a capture file: everything but its scopes and manual events, which are
+ * read again, region by region, whenever lanes are visited. Purpose: what lanes are planned from
+ * and filled with; only timeline/ sees it. Owner: the timeline. Invariants once it is loaded: every
+ * name and function id is in range, hooked times are below 2^63.
  *
- * A region is a stretch of the file with a limited number of scopes and manual events. When a thread's first
- * record of a region comes, a bound is set in its time: what began before it belongs to the regions before.
- * Records behind it that began earlier (outer calls, which end late) are carried: they are kept in memory,
- * and told when the region is read in whose time they began. There are few of them: about as many as scopes
- * are open where regions meet.
+ * A region is a stretch of the file with a limited number of scopes and manual events. When a
+ * thread's first record of a region comes, a bound is set in its time: what began before it belongs
+ * to the regions before. Records behind it that began earlier (outer calls, which end late) are
+ * carried: they are kept in memory, and told when the region is read in whose time they began.
+ * There are few of them: about as many as scopes are open where regions meet.
  */
 #ifndef SCOPETRACE_TIMELINE_LOAD_H
 #define SCOPETRACE_TIMELINE_LOAD_H
@@ -34,15 +34,16 @@ struct raw_call {
 };
 
 struct raw_manual {
-	uint64_t time;	/* ns; COMPLETE: of its start */
-	uint64_t value; /* START, STOP: the scope id; COMPLETE: the time at its end; else as event.h says */
+	uint64_t time; /* ns; COMPLETE: of its start */
+	/* START, STOP: the scope id; COMPLETE: the time at its end; else as event.h says */
+	uint64_t value;
 	uint32_t name;
 	uint32_t order; /* position of the record among its thread's manual events */
 	uint32_t place; /* the same after late records were put back */
 	uint8_t kind;
 	uint8_t ring;
-	uint16_t
-		inside; /* COMPLETE: events of its thread between start and end; MANUAL_INSIDE_MAX: or more */
+	/* COMPLETE: events of its thread between start and end; MANUAL_INSIDE_MAX: or more */
+	uint16_t inside;
 };
 
 #define RAW_MANUAL_TOLD UINT32_MAX /* order of a COMPLETE that stands for its end alone */
@@ -91,10 +92,14 @@ struct thread_mark {
 struct turn_count {
 	uint64_t time_ns;
 	uint64_t before; /* calls that start before it */
-	uint64_t latest; /* the latest end of those that start between the moment before and this one */
+	/* the latest end of those that start between the moment before and this one */
+	uint64_t latest;
 };
 
-/* All records of one (pid, tid): of one thread, or of several one after another when the tid was recycled. */
+/*
+ * All records of one (pid, tid): of one thread, or of several one after another when the tid was
+ * recycled.
+ */
 struct thread_events {
 	uint32_t pid;
 	uint32_t tid;
@@ -175,16 +180,18 @@ struct segment_tally {
 };
 
 struct capture {
-	struct timeline *timeline; /* names, processes, functions, losses and the header go straight here */
+	/* names, processes, functions, losses and the header go straight here */
+	struct timeline *timeline;
 	struct chunk_file *file;
 	size_t name_capacity, process_capacity, change_capacity, function_capacity, loss_capacity;
 	struct thread_events *threads;
 	size_t thread_count, thread_capacity;
-	uint32_t *by_name;	       /* threads by pid and tid */
-	struct hash_map thread_index;  /* pid << 32 | tid -> index into threads */
-	size_t latest;		       /* thread of the latest event: events come in runs */
-	struct hash_map process_index; /* pid -> latest process of it, index into timeline.processes */
-	struct hash_map clock_index;   /* pid -> its last clock */
+	uint32_t *by_name;	      /* threads by pid and tid */
+	struct hash_map thread_index; /* pid << 32 | tid -> index into threads */
+	size_t latest;		      /* thread of the latest event: events come in runs */
+	/* pid -> latest process of it, index into timeline.processes */
+	struct hash_map process_index;
+	struct hash_map clock_index; /* pid -> its last clock */
 	struct clock_anchor *anchors;
 	size_t anchor_count, anchor_capacity;
 	struct clock_line clocks[CLOCKS];
@@ -193,8 +200,9 @@ struct capture {
 	struct segment_tally *tallies; /* of segments that are told apart */
 	size_t tally_count, tally_capacity;
 	struct hash_map tally_by_segment; /* pid << 32 | segment -> index into tallies */
-	struct hash_map tally_index;	  /* pid -> that of its present segment, index into tallies */
-	uint32_t tally_pid;		  /* of the latest event, and what the index says of it */
+	/* pid -> that of its present segment, index into tallies */
+	struct hash_map tally_index;
+	uint32_t tally_pid; /* of the latest event, and what the index says of it */
 	uint32_t tally_latest;
 	uint64_t records[CHUNK_FOOTER]; /* by chunk type, as in the footer */
 	struct region *regions;
@@ -215,14 +223,16 @@ struct capture {
 };
 
 /*
- * Reads the file into *capture, whose timeline and region_records are given and which is otherwise zero. 0 or
- * -errno as timeline_open() has it, said; what was read so far is freed by capture_clear() and
- * timeline_close().
+ * Reads the file into *capture, whose timeline and region_records are given and which is otherwise
+ * zero. 0 or -errno as timeline_open() has it, said; what was read so far is freed by
+ * capture_clear() and timeline_close().
  */
 int capture_load(const char *path, struct capture *capture);
 void capture_clear(struct capture *capture);
 
-/* The thread, or NULL if the file was not seen to have it; and made if need be, or NULL when out of memory.
+/*
+ * The thread, or NULL if the file was not seen to have it; and made if need be, or NULL when out of
+ * memory.
  */
 struct thread_events *capture_find_thread(struct capture *capture, uint32_t pid, uint32_t tid);
 struct thread_events *capture_thread(struct capture *capture, uint32_t pid, uint32_t tid);
@@ -236,8 +246,8 @@ struct raw_manual raw_manual_of(const struct manual_event *event, uint32_t order
 				const struct clock_line *line, struct clock_cursor *cursor);
 
 /*
- * Does the event, in the region whose bound it is given, belong to an earlier one? *in_doubt as it was when
- * the thread entered the region; a new run puts the thread in doubt.
+ * Does the event, in the region whose bound it is given, belong to an earlier one? *in_doubt as it
+ * was when the thread entered the region; a new run puts the thread in doubt.
  */
 bool raw_manual_is_late(const struct raw_manual *event, uint64_t bound_ns, bool *in_doubt);
 

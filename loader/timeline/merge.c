@@ -8,17 +8,21 @@
 #include "base/vec.h"
 
 /*
- * While a lane is made, a scope's child_ns holds the positions of its records among those of its kind, as far
- * as they are known; that tells an inner scope from a later one where times are equal. A scope without a
- * start record of its own (hooked) has its one position twice.
+ * While a lane is made, a scope's child_ns holds the positions of its records among those of its
+ * kind, as far as they are known; that tells an inner scope from a later one where times are equal.
+ * A scope without a start record of its own (hooked) has its one position twice.
  */
 #define POSITIONS(start, end) ((uint64_t)(uint32_t)(start) << 32 | (uint32_t)(end))
 
-/* Positions are odd. A COMPLETE starts at the even one between the record before it and the first one inside.
+/*
+ * Positions are odd. A COMPLETE starts at the even one between the record before it and the first
+ * one inside.
  */
 #define POSITION(index) (2 * (uint32_t)(index) + 1)
 
-/* While a lane is made: a manual scope whose stop was not met (yet); its end_ns is its scope id until then.
+/*
+ * While a lane is made: a manual scope whose stop was not met (yet); its end_ns is its scope id
+ * until then.
  */
 #define NEVER_STOPPED 0x8000
 
@@ -206,7 +210,9 @@ static uint32_t complete_start(const struct raw_call *complete)
 {
 	uint32_t inside = complete->flags;
 
-	return inside < MANUAL_INSIDE_MAX && inside <= complete->order ? 2 * (complete->order - inside) : 0;
+	return inside < MANUAL_INSIDE_MAX && inside <= complete->order
+		       ? 2 * (complete->order - inside)
+		       : 0;
 }
 
 static int outer_first(const void *a, const void *b)
@@ -276,8 +282,9 @@ static size_t losses_up_to(const struct capture *capture, uint32_t pid, uint16_t
 }
 
 /*
- * A scope whose stop may have been lost with other events ends where the first loss of its ring after its
- * start began: its thread is known to have been in it until then, and may have left it since.
+ * A scope whose stop may have been lost with other events ends where the first loss of its ring
+ * after its start began: its thread is known to have been in it until then, and may have left it
+ * since.
  */
 static void cut_at_loss(const struct merge *merge, struct scope *scope)
 {
@@ -309,7 +316,8 @@ static const struct late_stop *late_stop_of(const struct thread_events *thread, 
 		else
 			high = middle;
 	}
-	return low < thread->stop_count && thread->stops[low].start == start ? &thread->stops[low] : NULL;
+	return low < thread->stop_count && thread->stops[low].start == start ? &thread->stops[low]
+									     : NULL;
 }
 
 /* The end of a scope whose stop was not met, before it goes into a part. */
@@ -345,7 +353,8 @@ static size_t sort_completes(struct merge *merge, uint64_t bound_ns)
 	size_t count = 0;
 
 	if (merge->complete_count)
-		qsort(merge->completes, merge->complete_count, sizeof(*merge->completes), outer_first);
+		qsort(merge->completes, merge->complete_count, sizeof(*merge->completes),
+		      outer_first);
 	while (count < merge->complete_count && merge->completes[count].start_ns < bound_ns)
 		count++;
 	return count;
@@ -353,11 +362,13 @@ static size_t sort_completes(struct merge *merge, uint64_t bound_ns)
 
 static struct scope hooked_scope(const struct merge *merge, const struct raw_call *call)
 {
-	const struct function_info *info = &merge->input.capture->timeline->functions[call->id].info;
+	const struct function_info *info =
+		&merge->input.capture->timeline->functions[call->id].info;
 
 	return (struct scope){
 		.start_ns = call->start_ns,
-		.end_ns = call->flags & SCOPE_FLAG_UNFINISHED ? merge->input.source->last_ns : call->end_ns,
+		.end_ns = call->flags & SCOPE_FLAG_UNFINISHED ? merge->input.source->last_ns
+							      : call->end_ns,
 		.child_ns = POSITIONS(call->order, call->order),
 		.name = info->name,
 		.module = info->module,
@@ -383,7 +394,8 @@ static struct scope complete_scope(const struct raw_call *complete)
 static bool goes_first(const struct scope *a, const struct scope *b)
 {
 	if (a->start_ns != b->start_ns || a->end_ns != b->end_ns)
-		return a->start_ns < b->start_ns || (a->start_ns == b->start_ns && a->end_ns > b->end_ns);
+		return a->start_ns < b->start_ns ||
+		       (a->start_ns == b->start_ns && a->end_ns > b->end_ns);
 	return a->kind != b->kind || a->child_ns >> 32 <= b->child_ns >> 32;
 }
 
@@ -410,8 +422,8 @@ static bool next_complete(struct streams *at, struct scope *scope)
 }
 
 /*
- * Merges the streams, each in its own order, into the part's scopes. Of scopes with the same start and end a
- * hooked one is taken for the outer: a function that is a manual scope as a whole.
+ * Merges the streams, each in its own order, into the part's scopes. Of scopes with the same start
+ * and end a hooked one is taken for the outer: a function that is a manual scope as a whole.
  */
 static void merge_streams(struct merge *merge, struct streams *at)
 {
@@ -457,8 +469,8 @@ static bool began_before(const struct scope *scope, const struct mark *mark)
 /* The time tells of a scope whose stop was lost; elsewhere the position is as good, or better. */
 static uint32_t innermost_of(struct begun *begun, uint32_t position, uint64_t now)
 {
-	while (begun->count &&
-	       (begun->items[begun->count - 1].end < position || begun->items[begun->count - 1].end_ns < now))
+	while (begun->count && (begun->items[begun->count - 1].end < position ||
+				begun->items[begun->count - 1].end_ns < now))
 		begun->count--;
 	return begun->count ? begun->items[begun->count - 1].scope : MARK_NO_SCOPE;
 }
@@ -497,8 +509,8 @@ static int begin_scopes(struct merge *merge, size_t *next, const struct mark *ma
 
 		if (mark && !began_before(scope, mark))
 			break;
-		err = begin_scope(scope->kind == SCOPE_MANUAL ? &merge->manual : &merge->hooked, scope,
-				  (uint32_t)(part->first_scope + *next));
+		err = begin_scope(scope->kind == SCOPE_MANUAL ? &merge->manual : &merge->hooked,
+				  scope, (uint32_t)(part->first_scope + *next));
 	}
 	return err;
 }
@@ -517,8 +529,8 @@ static void attach(struct merge *merge, struct mark *mark)
 }
 
 /*
- * An argument or a flow belongs to the manual scope that was begun last, as its program sees it, whatever is
- * hooked; where there is none, to the hooked one.
+ * An argument or a flow belongs to the manual scope that was begun last, as its program sees it,
+ * whatever is hooked; where there is none, to the hooked one.
  */
 static int attach_marks(struct merge *merge)
 {
@@ -551,7 +563,10 @@ static bool is_over(const struct open_scope *before, const struct scope *scope)
 		return before->end_ns < scope->start_ns;
 	if (before->flags & SCOPE_FLAG_INSTANT)
 		return true;
-	/* It ended in the very ns: what has no length may have been its last part, the records tell. */
+	/*
+	 * It ended in the very ns: what has no length may have been its last part, the records
+	 * tell.
+	 */
 	if (scope->end_ns != scope->start_ns && !(scope->flags & NEVER_STOPPED))
 		return true;
 	if (before->kind != scope->kind)
@@ -569,8 +584,8 @@ static int tell_late(struct merge *merge, struct open_scope *open)
 		return 0;
 	if (vec_grow(&room->late, &room->late_capacity, part->late_count))
 		return -ENOMEM;
-	room->late[part->late_count++] =
-		(struct late_child){open->late_ns, open->number, open->name, open->function, open->kind};
+	room->late[part->late_count++] = (struct late_child){
+		open->late_ns, open->number, open->name, open->function, open->kind};
 	open->late_ns = 0;
 	return 0;
 }
@@ -629,8 +644,8 @@ static void settle_end(struct scope *scope, const struct open_scope *outer)
 {
 	if (outer)
 		scope->end_ns = outer->end_ns;
-	scope->flags =
-		outer && !(outer->flags & SCOPE_FLAG_UNFINISHED) ? SCOPE_FLAG_CUT : SCOPE_FLAG_UNFINISHED;
+	scope->flags = outer && !(outer->flags & SCOPE_FLAG_UNFINISHED) ? SCOPE_FLAG_CUT
+									: SCOPE_FLAG_UNFINISHED;
 }
 
 static int push_scope(struct merge *merge, struct stack *stack, struct scope *scope)
@@ -714,7 +729,10 @@ static size_t first_not_over(const struct interval *intervals, size_t count, uin
 	return low;
 }
 
-/* Manual scopes that were open while events of their ring were lost may lack a stop, or something inside. */
+/*
+ * Manual scopes that were open while events of their ring were lost may lack a stop, or something
+ * inside.
+ */
 static bool manual_lacks(const struct merge *merge, const struct scope *scope)
 {
 	const struct capture *capture = merge->input.capture;
@@ -777,7 +795,8 @@ static int take_marks(struct merge *merge, uint64_t bound_ns)
 	return 0;
 }
 
-static int take_scopes(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns)
+static int take_scopes(struct merge *merge, const struct raw_call *calls, size_t count,
+		       uint64_t bound_ns)
 {
 	size_t pairs = end_pairs(merge, bound_ns), completes = sort_completes(merge, bound_ns);
 	struct streams streams = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hooked and manual events of one thread become one lane of nested scopes, part by part. Purpose: depth, self
- * time and sub-lanes over both kinds together. Owner: one visit of the timeline. Invariants: manual events
- * are taken in their order; all scopes that begin before the end of a part are known when it is made, also
- * those that end long after it.
+ * Hooked and manual events of one thread become one lane of nested scopes, part by part. Purpose:
+ * depth, self time and sub-lanes over both kinds together. Owner: one visit of the timeline.
+ * Invariants: manual events are taken in their order; all scopes that begin before the end of a
+ * part are known when it is made, also those that end long after it.
  */
 #ifndef SCOPETRACE_TIMELINE_MERGE_H
 #define SCOPETRACE_TIMELINE_MERGE_H
@@ -37,8 +37,9 @@ struct merge_room {
 void merge_room_clear(struct merge_room *room);
 
 /*
- * Makes the part of all that begins before `bound_ns`: the manual events that were taken, and these calls,
- * which stand in order (outer first). *part is valid until the next one is made in this room. 0 or -ENOMEM.
+ * Makes the part of all that begins before `bound_ns`: the manual events that were taken, and these
+ * calls, which stand in order (outer first). *part is valid until the next one is made in this
+ * room. 0 or -ENOMEM.
  */
 int merge_part(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns,
 	       struct merge_room *room, struct lane_part *part);

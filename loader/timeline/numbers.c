@@ -22,7 +22,8 @@ static bool same_group(const struct number_statistics *x, const struct number_st
 	return x->kind == y->kind && x->pid == y->pid && x->name == y->name && x->scope == y->scope;
 }
 
-static struct number_group *group_of(struct number_collector *collector, const struct number_statistics *key)
+static struct number_group *group_of(struct number_collector *collector,
+				     const struct number_statistics *key)
 {
 	const uint32_t words[] = {key->pid, key->name, key->scope, key->kind};
 	uint64_t hash = hash_bytes(words, sizeof(words));

@@ -3,12 +3,14 @@
 
 #include <string.h>
 
-/* The counters of two cores may differ by so much; a record is late only if it lies further back. */
+/*
+ * The counters of two cores may differ by so much; a record is late only if it lies further back.
+ */
 #define CLOCK_ERROR_NS 1000
 
 /*
- * A thread has one late record for each handler that interrupted another. Where more stand together, it is
- * the clock that went back, and their order is right as it is.
+ * A thread has one late record for each handler that interrupted another. Where more stand
+ * together, it is the clock that went back, and their order is right as it is.
  */
 #define LATE_TOGETHER 16
 
@@ -36,7 +38,8 @@ static bool is_late(struct raw_manual *event, uint64_t now)
 static bool must_follow(const struct raw_manual *event, const struct raw_manual *before)
 {
 	return before->kind == MANUAL_THREAD_START ||
-	       (event->kind == MANUAL_STOP && before->kind == MANUAL_START && before->value == event->value);
+	       (event->kind == MANUAL_STOP && before->kind == MANUAL_START &&
+		before->value == event->value);
 }
 
 /* The place stays with the slot. */

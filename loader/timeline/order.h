@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The order of one thread's manual records. Purpose: what the segment's reader delivered late goes back to
- * its place, and no time runs backwards. Owner: one thread. Invariant: afterwards times ascend, and no STOP
- * stands before its START that did not before.
+ * The order of one thread's manual records. Purpose: what the segment's reader delivered late goes
+ * back to its place, and no time runs backwards. Owner: one thread. Invariant: afterwards times
+ * ascend, and no STOP stands before its START that did not before.
  *
- * A thread's records stand in the order in which it wrote them, but for one that a signal handler interrupted
- * between its claim and its publish: that one may come behind the handler's.
+ * A thread's records stand in the order in which it wrote them, but for one that a signal handler
+ * interrupted between its claim and its publish: that one may come behind the handler's.
  */
 #ifndef SCOPETRACE_TIMELINE_ORDER_H
 #define SCOPETRACE_TIMELINE_ORDER_H

@@ -73,8 +73,8 @@ static struct start *find(const struct starts *starts, uint64_t id)
 		if (!start->stopped && start->id == id)
 			return start;
 	}
-	if (hash_map_get(&starts->far, id, &far) && far < starts->count && !starts->items[far].stopped &&
-	    starts->items[far].id == id)
+	if (hash_map_get(&starts->far, id, &far) && far < starts->count &&
+	    !starts->items[far].stopped && starts->items[far].id == id)
 		return &starts->items[far];
 	return NULL;
 }

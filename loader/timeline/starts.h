@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Manual scopes of one thread that were started and not yet stopped. Purpose: which start a stop belongs to.
- * Owner: one thread. Stops are looked for among the nearest of the innermost scopes; those further out are
- * found through a table. Invariant: memory grows with those that are open, however many were.
+ * Manual scopes of one thread that were started and not yet stopped. Purpose: which start a stop
+ * belongs to. Owner: one thread. Stops are looked for among the nearest of the innermost scopes;
+ * those further out are found through a table. Invariant: memory grows with those that are open,
+ * however many were.
  */
 #ifndef SCOPETRACE_TIMELINE_STARTS_H
 #define SCOPETRACE_TIMELINE_STARTS_H

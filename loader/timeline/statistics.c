@@ -8,7 +8,8 @@
 
 /* ---- scopes by function or name ---- */
 
-static size_t slot_of(const struct timeline *timeline, uint8_t kind, uint32_t function, uint32_t name)
+static size_t slot_of(const struct timeline *timeline, uint8_t kind, uint32_t function,
+		      uint32_t name)
 {
 	return kind == SCOPE_HOOKED ? function : timeline->function_count + name;
 }
@@ -50,8 +51,8 @@ int functions_add(struct function_collector *collector, const struct timeline *t
 	for (size_t i = 0; i < part->scope_count && !err; i++) {
 		const struct scope *scope = &part->scopes[i];
 		uint64_t duration = scope->end_ns - scope->start_ns;
-		struct function_group *group =
-			group_at(collector, slot_of(timeline, scope->kind, scope->function, scope->name));
+		struct function_group *group = group_at(
+			collector, slot_of(timeline, scope->kind, scope->function, scope->name));
 
 		if (!group)
 			return -ENOMEM;
@@ -65,8 +66,8 @@ int functions_add(struct function_collector *collector, const struct timeline *t
 	}
 	for (size_t i = 0; i < part->late_count && !err; i++) {
 		const struct late_child *late = &part->late[i];
-		struct function_group *group =
-			group_at(collector, slot_of(timeline, late->kind, late->function, late->name));
+		struct function_group *group = group_at(
+			collector, slot_of(timeline, late->kind, late->function, late->name));
 
 		if (!group)
 			return -ENOMEM;
@@ -106,8 +107,8 @@ static bool take(struct function_collector *collector, const struct timeline *ti
 	}
 	statistics->kind = hooked ? SCOPE_HOOKED : SCOPE_MANUAL;
 	statistics->function = hooked ? (uint32_t)slot : UINT32_MAX;
-	statistics->name =
-		hooked ? timeline->functions[slot].info.name : (uint32_t)(slot - timeline->function_count);
+	statistics->name = hooked ? timeline->functions[slot].info.name
+				  : (uint32_t)(slot - timeline->function_count);
 	statistics->module = hooked ? timeline->functions[slot].info.module : 0;
 	return true;
 }
@@ -133,13 +134,13 @@ int functions_end(struct function_collector *collector, const struct timeline *t
 {
 	size_t slots = timeline->function_count + timeline->name_count;
 
-	summary->functions =
-		calloc(timeline->function_count + collector->count + 1, sizeof(*summary->functions));
+	summary->functions = calloc(timeline->function_count + collector->count + 1,
+				    sizeof(*summary->functions));
 	if (!summary->functions || make_slots(collector, timeline))
 		return -ENOMEM;
 	for (size_t slot = 0; slot < slots; slot++)
-		summary->function_count +=
-			take(collector, timeline, slot, &summary->functions[summary->function_count]);
+		summary->function_count += take(collector, timeline, slot,
+						&summary->functions[summary->function_count]);
 	qsort_r(summary->functions, summary->function_count, sizeof(*summary->functions), by_total,
 		(void *)timeline);
 	return 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is collected from the parts of lanes as they are visited. Purpose: reports in memory that grows with
- * the number of different functions, names and lanes, not with what they did. Owner: timeline_summarise().
- * Each collector is begun with zeros, takes every part, and puts its results into the summary. 0 or -ENOMEM.
+ * What is collected from the parts of lanes as they are visited. Purpose: reports in memory that
+ * grows with the number of different functions, names and lanes, not with what they did. Owner:
+ * timeline_summarise(). Each collector is begun with zeros, takes every part, and puts its results
+ * into the summary. 0 or -ENOMEM.
  */
 #ifndef SCOPETRACE_TIMELINE_SUMMARY_H
 #define SCOPETRACE_TIMELINE_SUMMARY_H

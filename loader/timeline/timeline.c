@@ -89,11 +89,12 @@ static void settle_times(struct capture *capture)
 	if (timeline->end_ns < timeline->start_ns)
 		timeline->end_ns = timeline->start_ns;
 	if (capture->unplaced)
-		log_warning("%" PRIu64
-			    " manual events cannot be placed in time and are left out: the capture "
-			    "holds fewer than "
-			    "two anchors of their clock (it was probably cut short in its first second)",
-			    capture->unplaced);
+		log_warning(
+			"%" PRIu64
+			" manual events cannot be placed in time and are left out: the capture "
+			"holds fewer than "
+			"two anchors of their clock (it was probably cut short in its first second)",
+			capture->unplaced);
 }
 
 /* ---- losses ---- */
@@ -145,7 +146,8 @@ static int sort_losses(struct capture *capture)
 		if (loss_is_manual(loss))
 			capture->segment_losses[capture->segment_loss_count++] = *loss;
 	}
-	capture->segment_loss_count = merge_losses(capture->segment_losses, capture->segment_loss_count);
+	capture->segment_loss_count =
+		merge_losses(capture->segment_losses, capture->segment_loss_count);
 	join_ring_losses(capture);
 	return 0;
 }
@@ -153,7 +155,8 @@ static int sort_losses(struct capture *capture)
 /* ---- lanes ---- */
 
 /* The last change of the process that was no later than `ns`; its first, if all were. */
-static const struct process_change *change_at(const struct timeline *timeline, uint32_t process, uint64_t ns)
+static const struct process_change *change_at(const struct timeline *timeline, uint32_t process,
+					      uint64_t ns)
 {
 	const struct process_change *changes = timeline->process_changes;
 	size_t low = 0, high = timeline->process_change_count;
@@ -207,7 +210,8 @@ static size_t first_own_name(const struct thread_events *thread, const struct ma
 }
 
 /* The names that a thread gave itself; the last of them is shown. */
-static int add_own_names(const struct thread_events *thread, struct lane *lane, struct lane_span *span)
+static int add_own_names(const struct thread_events *thread, struct lane *lane,
+			 struct lane_span *span)
 {
 	const struct manual_run *run = &thread->runs[span->run];
 	int err = 0;
@@ -218,15 +222,15 @@ static int add_own_names(const struct thread_events *thread, struct lane *lane, 
 		if (own->order - run->first >= run->count)
 			break;
 		lane->name = own->name;
-		err = name_changes_add(&span->names, &span->name_count, &span->name_capacity, own->time_ns,
-				       own->name);
+		err = name_changes_add(&span->names, &span->name_count, &span->name_capacity,
+				       own->time_ns, own->name);
 	}
 	return err;
 }
 
 /* Moves the span's names to the lane: by time, those alike beside each other as one. */
-static int name_lane(const struct capture *capture, const struct thread_events *thread, struct lane *lane,
-		     struct lane_span *span)
+static int name_lane(const struct capture *capture, const struct thread_events *thread,
+		     struct lane *lane, struct lane_span *span)
 {
 	int err = span->has_manual ? add_own_names(thread, lane, span) : 0;
 	size_t kept = 0;
@@ -245,7 +249,8 @@ static int name_lane(const struct capture *capture, const struct thread_events *
 		lane->name = lane->names[kept - 1].name;
 	/* As the kernel does it: a thread has its process's name until it gets one of its own. */
 	if (!lane->name)
-		lane->name = process_name_at(capture, lane->pid, lane->pid == lane->tid ? 0 : lane->start_ns);
+		lane->name = process_name_at(capture, lane->pid,
+					     lane->pid == lane->tid ? 0 : lane->start_ns);
 	return err;
 }
 
@@ -256,8 +261,8 @@ static void lane_clear(struct lane *lane)
 	free(lane->names);
 }
 
-static int make_lane(struct capture *capture, const struct thread_events *thread, struct lane_span *span,
-		     struct lane_source *source, size_t *capacity)
+static int make_lane(struct capture *capture, const struct thread_events *thread,
+		     struct lane_span *span, struct lane_source *source, size_t *capacity)
 {
 	struct timeline *timeline = capture->timeline;
 	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
@@ -334,7 +339,8 @@ static int sort_threads(struct capture *capture)
 		return -ENOMEM;
 	for (size_t i = 0; i < capture->thread_count; i++)
 		capture->by_name[i] = (uint32_t)i;
-	qsort_r(capture->by_name, capture->thread_count, sizeof(*capture->by_name), by_thread, capture);
+	qsort_r(capture->by_name, capture->thread_count, sizeof(*capture->by_name), by_thread,
+		capture);
 	return 0;
 }
 
@@ -373,7 +379,8 @@ static int note_unwound(struct capture *capture)
 	bool any = false;
 
 	for (size_t i = 0; i < capture->thread_count; i++)
-		any = any || (capture->threads[i].any_unwound && capture->threads[i].mark_count > 1);
+		any = any ||
+		      (capture->threads[i].any_unwound && capture->threads[i].mark_count > 1);
 	return any ? visit_unwound(capture) : 0;
 }
 
@@ -413,15 +420,16 @@ static const struct segment_tally *find_tally(const struct capture *capture,
 
 	uint32_t i;
 
-	if (hash_map_get(&capture->tally_by_segment, (uint64_t)counts->pid << 32 | counts->segment, &i))
+	if (hash_map_get(&capture->tally_by_segment, (uint64_t)counts->pid << 32 | counts->segment,
+			 &i))
 		return &capture->tallies[i];
 	return &none;
 }
 
 /*
- * True if there is nothing to judge of all together: no segments, or such as several readers have read, one
- * of which may have no account, as nobody drained when its process ended. Of a capture that goes on one file
- * does not hold what the accounts of the others' segments tell.
+ * True if there is nothing to judge of all together: no segments, or such as several readers have
+ * read, one of which may have no account, as nobody drained when its process ended. Of a capture
+ * that goes on one file does not hold what the accounts of the others' segments tell.
  */
 static bool add_segments(const struct capture *capture, struct accounting_total *total)
 {
@@ -453,7 +461,8 @@ static void judge(struct capture *capture)
 			total,
 			"the file was cut short after %" PRIu64
 			" bytes, %.6f s after its start: what came later is missing, and its accounting",
-			timeline->truncated_at, (double)(timeline->end_ns - timeline->start_ns) / 1e9);
+			timeline->truncated_at,
+			(double)(timeline->end_ns - timeline->start_ns) / 1e9);
 	total->open = !timeline->truncated && lacks_accounts(capture);
 	for (size_t i = 0; i < timeline->function_count; i++) {
 		const struct function_entry *entry = &timeline->functions[i];
@@ -511,7 +520,8 @@ struct timeline *timeline_open_with(const char *path, uint64_t region_records)
 		if (!err) {
 			err = build(capture);
 			if (err == -ENOMEM)
-				log_error("out of memory while putting the capture %s in order", path);
+				log_error("out of memory while putting the capture %s in order",
+					  path);
 		}
 	} else {
 		free(capture);

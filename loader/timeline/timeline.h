@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One timeline from a capture file: lanes of nested scopes, hooked and manual together. Purpose: what every
- * sink draws. Owner: the command that opened it; const afterwards. Built by capture_read.c (file to events),
- * merge.c (two streams to one lane, depth computed over both kinds together) and statistics.c.
+ * One timeline from a capture file: lanes of nested scopes, hooked and manual together. Purpose:
+ * what every sink draws. Owner: the command that opened it; const afterwards. Built by
+ * capture_read.c (file to events), merge.c (two streams to one lane, depth computed over both kinds
+ * together) and statistics.c.
  */
 #ifndef SCOPETRACE_TIMELINE_TIMELINE_H
 #define SCOPETRACE_TIMELINE_TIMELINE_H
@@ -28,13 +29,16 @@ struct scope {
 	uint32_t start_tid; /* migrated: the thread on which it began; else 0 */
 };
 
-/* What is not a scope: instants, counters, frame marks, begins and ends of async slices, arguments, flows. */
+/*
+ * What is not a scope: instants, counters, frame marks, begins and ends of async slices, arguments,
+ * flows.
+ */
 struct mark {
 	uint64_t time_ns;
 	uint64_t value; /* as the kind says */
 	uint32_t name;
-	uint32_t scope; /* of an argument or a flow: number of the scope of its lane that it belongs to; or
-			   none */
+	/* of an argument or a flow: number of the scope of its lane that it belongs to; or none */
+	uint32_t scope;
 	uint32_t scope_name; /* that scope's name */
 	uint8_t kind;	     /* enum manual_kind */
 };
@@ -50,7 +54,10 @@ struct async_slice {
 	uint32_t flags; /* SCOPE_FLAG_UNFINISHED: its end is not in the capture */
 };
 
-/* From then on a thread had this name: as the kernel has it, or as it named itself through libscope. */
+/*
+ * From then on a thread had this name: as the kernel has it, or as it named itself through
+ * libscope.
+ */
 struct name_change {
 	uint64_t time_ns; /* when it was named, or first seen with the name; 0: unknown */
 	uint32_t name;
@@ -66,18 +73,22 @@ struct process_change {
 	uint32_t order; /* in which it was told */
 };
 
-/* One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane. */
+/*
+ * One thread's line, from its start to its end. A recycled tid is another lane; no events, no lane.
+ */
 struct lane {
 	uint32_t pid;
 	uint32_t tid;
-	uint64_t start_ns;	   /* of the thread; 0: unknown */
-	uint64_t end_ns;	   /* 0: was still alive */
-	uint32_t name;		   /* the last one; that which it gave itself goes before the kernel's */
+	uint64_t start_ns; /* of the thread; 0: unknown */
+	uint64_t end_ns;   /* 0: was still alive */
+	/* the last one; that which it gave itself goes before the kernel's */
+	uint32_t name;
 	struct name_change *names; /* all of them, by time, no two alike beside each other */
 	size_t name_count;
-	uint32_t max_depth; /* deepest scope; meaningless without scopes, known once they were visited */
-	struct scope
-		*scopes; /* if they are in memory: by start ascending, the outer before the inner; or NULL */
+	/* deepest scope; meaningless without scopes, known once they were visited */
+	uint32_t max_depth;
+	/* if they are in memory: by start ascending, the outer before the inner; or NULL */
+	struct scope *scopes;
 	size_t scope_count;
 	struct mark *marks; /* if they are in memory: by time */
 	size_t mark_count;
@@ -105,9 +116,12 @@ struct accounting_total {
 	uint64_t segment_holes;
 	uint64_t manual_orphans;   /* stops without a start in the file */
 	uint64_t manual_unstopped; /* starts without a stop in the file */
-	bool open; /* the file has no accounting: it was drained from a capture that goes on; nothing to judge
-		    */
-	bool balanced; /* every identity of event.h holds, per function and in all, and the file is whole */
+	/*
+	 * the file has no accounting: it was drained from a capture that goes on; nothing to judge
+	 */
+	bool open;
+	/* every identity of event.h holds, per function and in all, and the file is whole */
+	bool balanced;
 	char imbalance[256]; /* if not: the first identity that fails, in words */
 };
 
@@ -118,10 +132,12 @@ struct timeline {
 	size_t lane_count;
 	struct async_slice *asyncs; /* by pid, name, start */
 	size_t async_count;
-	uint64_t async_orphans;		/* ends without a begin in the file */
-	struct process_info *processes; /* as they were last; names are indexes into timeline.names */
+	uint64_t async_orphans; /* ends without a begin in the file */
+	/* as they were last; names are indexes into timeline.names */
+	struct process_info *processes;
 	size_t process_count;
-	struct process_change *process_changes; /* by process and time; at least one of each process */
+	/* by process and time; at least one of each process */
+	struct process_change *process_changes;
 	size_t process_change_count;
 	struct function_entry *functions; /* index = function id */
 	size_t function_count;
@@ -142,10 +158,10 @@ struct timeline {
 };
 
 /*
- * Reads the capture at `path`, "-" being standard input (hostile: every length, id and kind is checked; names
- * are made valid UTF-8). Returns the timeline, or NULL with errno (EINVAL: not a capture, or another major
- * version; EBADMSG: damaged; ENOENT, EACCES ... of open; ENOMEM), the failure said. A file cut short is read
- * up to its last whole chunk, and `truncated` is set.
+ * Reads the capture at `path`, "-" being standard input (hostile: every length, id and kind is
+ * checked; names are made valid UTF-8). Returns the timeline, or NULL with errno (EINVAL: not a
+ * capture, or another major version; EBADMSG: damaged; ENOENT, EACCES ... of open; ENOMEM), the
+ * failure said. A file cut short is read up to its last whole chunk, and `truncated` is set.
  */
 struct timeline *timeline_open(const char *path);
 
@@ -155,7 +171,8 @@ struct timeline *timeline_open_with(const char *path, uint64_t region_records);
 void timeline_close(struct timeline *timeline);
 
 /*
- * Time that children in this part took of scopes that earlier parts have told: it is not in their child_ns.
+ * Time that children in this part took of scopes that earlier parts have told: it is not in their
+ * child_ns.
  */
 struct late_child {
 	uint64_t ns;
@@ -165,7 +182,9 @@ struct late_child {
 	uint8_t kind;
 };
 
-/* Part of a lane: what began within a span of time. The parts of a lane follow one another in time. */
+/*
+ * Part of a lane: what began within a span of time. The parts of a lane follow one another in time.
+ */
 struct lane_part {
 	struct lane *lane;    /* in timeline.lanes */
 	struct scope *scopes; /* by start ascending, the outer before the inner */
@@ -179,9 +198,10 @@ struct lane_part {
 };
 
 /*
- * Reads all lanes, in parts as large as memory allows; a small capture's lanes are a part each, in their
- * order. Lanes of a large one come in turns. `visit` returns 0, or what timeline_visit() shall return at
- * once. 0, or -errno (of reading: said; -ENOMEM: not said). Afterwards max_depth of the lanes is known.
+ * Reads all lanes, in parts as large as memory allows; a small capture's lanes are a part each, in
+ * their order. Lanes of a large one come in turns. `visit` returns 0, or what timeline_visit()
+ * shall return at once. 0, or -errno (of reading: said; -ENOMEM: not said). Afterwards max_depth of
+ * the lanes is known.
  */
 typedef int (*timeline_visitor)(void *context, const struct lane_part *part);
 int timeline_visit(const struct timeline *timeline, timeline_visitor visit, void *context);
@@ -196,14 +216,19 @@ struct function_statistics {
 	uint64_t unfinished; /* of them: never stopped (flags unfinished, cut) */
 	uint64_t unwound;    /* of them: left by an exception or a jump */
 	uint64_t instants;   /* of them: only their entry was seen */
-	uint64_t total_ns; /* wall time from start to end, added up over its calls (recursion counts each) */
-	uint64_t self_ns;  /* total less the time in scopes directly inside */
-	bool exact;	   /* percentiles are exact; of many calls they are within 1/256 of the truth */
+	/* wall time from start to end, added up over its calls (recursion counts each) */
+	uint64_t total_ns;
+	uint64_t self_ns; /* total less the time in scopes directly inside */
+	/* percentiles are exact; of many calls they are within 1/256 of the truth */
+	bool exact;
 	uint64_t min_ns, mean_ns, p50_ns, p90_ns, p99_ns,
 		max_ns; /* over calls that are none of these three; 0 if none is */
 };
 
-/* Durations of a kind; all 0 where there is none. Percentiles of many are within 1/256 of the truth. */
+/*
+ * Durations of a kind; all 0 where there is none. Percentiles of many are within 1/256 of the
+ * truth.
+ */
 struct duration_statistics {
 	bool exact; /* the percentiles are */
 	uint64_t count;
@@ -231,21 +256,25 @@ struct frame_statistics {
 	uint32_t lane; /* index into timeline.lanes */
 	uint32_t name;
 	uint64_t marks;
-	uint64_t lost; /* frames during which events of the process were lost: no frame may be made up of two
-			*/
+	/* frames during which events of the process were lost: no frame may be made up of two */
+	uint64_t lost;
 	struct duration_statistics frames; /* the others */
 	struct frame worst[FRAMES_WORST];  /* the longest first */
 	size_t worst_count;
 };
 
-/* What was counted of one kind and name in one process: counters, arguments (per scope name too), instants.
+/*
+ * What was counted of one kind and name in one process: counters, arguments (per scope name too),
+ * instants.
  */
 struct number_statistics {
 	uint32_t pid;
 	uint32_t name;
-	uint32_t scope;	  /* of an argument: name of its scope; else 0 */
-	uint8_t kind;	  /* MANUAL_COUNTER_INT, MANUAL_ARGUMENT or MANUAL_INSTANT, which has no values */
-	bool is_floating; /* a counter that ever had a floating-point value: min, max and last are doubles */
+	uint32_t scope; /* of an argument: name of its scope; else 0 */
+	/* MANUAL_COUNTER_INT, MANUAL_ARGUMENT or MANUAL_INSTANT, which has no values */
+	uint8_t kind;
+	/* a counter that ever had a floating-point value: min, max and last are doubles */
+	bool is_floating;
 	uint64_t samples;
 	double mean;
 	int64_t min_integer, max_integer, last_integer;
@@ -264,11 +293,15 @@ struct timeline_summary {
 	size_t number_count;
 };
 
-/* Reads the capture once. 0 or -errno, said unless it is -ENOMEM; summary_clear() frees what it holds. */
+/*
+ * Reads the capture once. 0 or -errno, said unless it is -ENOMEM; summary_clear() frees what it
+ * holds.
+ */
 int timeline_summarise(const struct timeline *timeline, struct timeline_summary *summary);
 void timeline_summary_clear(struct timeline_summary *summary);
 
 /* By process and name; malloc'ed, the caller frees. 0 or -ENOMEM. */
-int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics, size_t *count);
+int timeline_asyncs(const struct timeline *timeline, struct async_statistics **statistics,
+		    size_t *count);
 
 #endif

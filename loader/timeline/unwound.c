@@ -74,7 +74,8 @@ static struct live_call pop_end(struct live_calls *heap)
 	size_t at = 0;
 
 	for (size_t child = 1; child < heap->count; child = 2 * at + 1) {
-		if (child + 1 < heap->count && heap->items[child + 1].end_ns < heap->items[child].end_ns)
+		if (child + 1 < heap->count &&
+		    heap->items[child + 1].end_ns < heap->items[child].end_ns)
 			child++;
 		if (heap->items[child].end_ns >= last.end_ns)
 			break;
@@ -148,7 +149,8 @@ static int move_up(struct stack_range *from, struct stack_range *to)
 		live++;
 	while (left < from->left_count && from->left[left].sp >= to->first_sp)
 		left++;
-	if (vec_reserve((void **)&to->live.items, &to->live.capacity, live, sizeof(*to->live.items)) ||
+	if (vec_reserve((void **)&to->live.items, &to->live.capacity, live,
+			sizeof(*to->live.items)) ||
 	    vec_reserve((void **)&to->left, &to->left_capacity, left, sizeof(*to->left)))
 		return -ENOMEM;
 	if (live) {
@@ -158,7 +160,8 @@ static int move_up(struct stack_range *from, struct stack_range *to)
 	}
 	if (left) {
 		memcpy(to->left, from->left, left * sizeof(*to->left));
-		memmove(from->left, from->left + left, (from->left_count - left) * sizeof(*from->left));
+		memmove(from->left, from->left + left,
+			(from->left_count - left) * sizeof(*from->left));
 	}
 	to->live.count = live;
 	from->live.count -= live;
@@ -178,7 +181,8 @@ static int stack_at(struct unwound *unwound, uint64_t now, uint64_t sp, struct s
 		live->count--;
 	if (live->count && live->items[live->count - 1].sp < sp) {
 		if (unwound->range_count < STACKS_MAX) {
-			err = open_range(unwound, index + 1, border_below(&unwound->ranges[index], sp));
+			err = open_range(unwound, index + 1,
+					 border_below(&unwound->ranges[index], sp));
 			if (!err)
 				err = move_up(&unwound->ranges[index], &unwound->ranges[index + 1]);
 			index = range_of(unwound, sp);
@@ -201,7 +205,9 @@ static int note_end(struct thread_events *thread, uint32_t order, uint64_t ns)
 	return 0;
 }
 
-/* The last of the stack was left by `ns`, and before a manual scope was begun that has outlived it. */
+/*
+ * The last of the stack was left by `ns`, and before a manual scope was begun that has outlived it.
+ */
 static int settle_last(struct unwound *unwound, struct stack_range *stack, uint64_t ns)
 {
 	const struct left_call *last = &stack->left[--stack->left_count];
@@ -248,7 +254,9 @@ static int add_live(struct unwound *unwound, const struct raw_call *call)
 	struct live_call live = {call->sp, call->end_ns};
 	struct live_calls *open = &unwound->ranges[range_of(unwound, call->sp)].live;
 
-	/* Of one that began on another thread only the end is known to be on a stack of this one. */
+	/*
+	 * Of one that began on another thread only the end is known to be on a stack of this one.
+	 */
 	if (!(call->flags & SCOPE_FLAG_MIGRATED)) {
 		if (vec_grow(&open->items, &open->capacity, open->count))
 			return -ENOMEM;
@@ -267,8 +275,8 @@ static int add_left(struct unwound *unwound, struct raw_call *call)
 	/* Only one that began in the same ns may lie below. */
 	for (; at && stack->left[at - 1].sp < call->sp; at--)
 		stack->left[at] = stack->left[at - 1];
-	stack->left[at] =
-		(struct left_call){call->sp, call->start_ns, unwound->scope_count, call->order, call};
+	stack->left[at] = (struct left_call){call->sp, call->start_ns, unwound->scope_count,
+					     call->order, call};
 	stack->left_count++;
 	return 0;
 }
@@ -336,7 +344,8 @@ static int take_manual(struct unwound *unwound, const struct raw_manual *event)
 	case MANUAL_START:
 		if (vec_grow(&unwound->scopes, &unwound->scope_capacity, unwound->scope_count))
 			return -ENOMEM;
-		unwound->scopes[unwound->scope_count++] = (struct open_scope){event->value, event->time};
+		unwound->scopes[unwound->scope_count++] =
+			(struct open_scope){event->value, event->time};
 		return 0;
 	case MANUAL_STOP:
 		return stop_scope(unwound, event);
@@ -366,7 +375,9 @@ static int take_all(struct unwound *unwound, const struct unwound_step *step)
 	}
 	while (!err && next < step->manual_count)
 		err = take_manual(unwound, &step->manual[next++]);
-	return err ? err : take_ends(unwound, step->bound_ns == UINT64_MAX ? UINT64_MAX : step->bound_ns - 1);
+	return err ? err
+		   : take_ends(unwound,
+			       step->bound_ns == UINT64_MAX ? UINT64_MAX : step->bound_ns - 1);
 }
 
 static void look_up_end(const struct thread_events *thread, struct raw_call *call)

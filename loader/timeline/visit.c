@@ -18,7 +18,8 @@
 struct stream {
 	struct raw_call *calls; /* not in a part yet */
 	size_t call_count, call_capacity;
-	struct raw_manual *manual; /* of this region; with unwound calls, also those not in a part yet */
+	/* of this region; with unwound calls, also those not in a part yet */
+	struct raw_manual *manual;
 	size_t manual_count, manual_capacity;
 	size_t taken; /* so many of them were taken */
 	uint32_t call_order, manual_order;
@@ -39,7 +40,8 @@ struct visit {
 	timeline_visitor visitor;
 	void *context;
 	struct stream *streams; /* by thread */
-	uint32_t *touched;	/* threads that were met in this region, as positions in capture.by_name */
+	/* threads that were met in this region, as positions in capture.by_name */
+	uint32_t *touched;
 	size_t touched_count, touched_capacity;
 	uint32_t *rank; /* of each thread: its position in by_name */
 	size_t carried; /* the next one */
@@ -143,7 +145,8 @@ static int take_manual(struct visit *visit, uint32_t region, const struct manual
 	}
 	if (!run->usable)
 		return 0;
-	raw = raw_manual_of(event, order, capture_clock(capture, run->clock, thread->pid), &stream->cursor);
+	raw = raw_manual_of(event, order, capture_clock(capture, run->clock, thread->pid),
+			    &stream->cursor);
 	if (raw_manual_is_late(&raw, thread->marks[stream->mark].bound_ns, &stream->in_doubt)) {
 		/* Told before; but where it ends still tells of unwound calls. */
 		if (raw.kind != MANUAL_COMPLETE || !thread->any_unwound ||
@@ -162,8 +165,8 @@ static bool is_of(const struct manual_run *run, uint32_t order)
 }
 
 /* The lane to which the manual event of this order belongs; NULL: nothing of it is shown. */
-static const struct lane_source *source_of(const struct capture *capture, const struct thread_events *thread,
-					   uint32_t order)
+static const struct lane_source *source_of(const struct capture *capture,
+					   const struct thread_events *thread, uint32_t order)
 {
 	size_t low = 0, high = thread->run_count;
 	const struct manual_run *run;
@@ -191,16 +194,19 @@ static struct merge *merge_of(struct visit *visit, struct thread_events *thread,
 	size_t index = (size_t)(source - capture->lanes) - thread->first_lane;
 
 	if (!stream->merges)
-		stream->merges = calloc(thread->lane_end - thread->first_lane, sizeof(*stream->merges));
+		stream->merges =
+			calloc(thread->lane_end - thread->first_lane, sizeof(*stream->merges));
 	if (!stream->merges)
 		return NULL;
 	if (!stream->merges[index])
-		stream->merges[index] = merge_create(&capture->timeline->lanes[source->lane], &input);
+		stream->merges[index] =
+			merge_create(&capture->timeline->lanes[source->lane], &input);
 	return stream->merges[index];
 }
 
 /* A scope that is told as a whole, at its end, which lies in a later region. */
-static int give_complete(struct visit *visit, struct thread_events *thread, const struct raw_manual *event)
+static int give_complete(struct visit *visit, struct thread_events *thread,
+			 const struct raw_manual *event)
 {
 	const struct lane_source *source = source_of(visit->capture, thread, event->order);
 	struct merge *merge = source ? merge_of(visit, thread, source) : NULL;
@@ -218,7 +224,8 @@ static int keep_carried(struct visit *visit, const struct carried *carried)
 
 	if (carried->is_call)
 		return keep_call(stream, &carried->call);
-	if (carried->manual.order == RAW_MANUAL_TOLD && !visit->capture->threads[carried->thread].any_unwound)
+	if (carried->manual.order == RAW_MANUAL_TOLD &&
+	    !visit->capture->threads[carried->thread].any_unwound)
 		return 0;
 	if (carried->manual.kind != MANUAL_COMPLETE || carried->manual.order == RAW_MANUAL_TOLD)
 		return keep_manual(stream, &carried->manual);
@@ -260,8 +267,8 @@ static int take_chunk(const struct chunk *chunk, uint32_t first, uint32_t end, t
 }
 
 /* The records from `from` up to `to` (NULL: the end of the file). */
-static int read_region(struct chunk_reader *reader, const struct region *from, const struct region *to,
-		       take_record take, void *context)
+static int read_region(struct chunk_reader *reader, const struct region *from,
+		       const struct region *to, take_record take, void *context)
 {
 	struct chunk chunk;
 	int more = 1, err = 0;
@@ -275,7 +282,8 @@ static int read_region(struct chunk_reader *reader, const struct region *from, c
 		if (to && chunk.offset == to->offset)
 			end = to->record;
 		if (chunk.type == CHUNK_HOOKED || chunk.type == CHUNK_MANUAL)
-			err = take_chunk(&chunk, first, end < chunk.count ? end : chunk.count, take, context);
+			err = take_chunk(&chunk, first, end < chunk.count ? end : chunk.count, take,
+					 context);
 		if (to && chunk.offset == to->offset)
 			break;
 	}
@@ -284,8 +292,9 @@ static int read_region(struct chunk_reader *reader, const struct region *from, c
 
 static int changed(const struct capture *capture)
 {
-	log_error("the capture %s was changed while it was read; read it again when nobody writes to it",
-		  capture->file->path);
+	log_error(
+		"the capture %s was changed while it was read; read it again when nobody writes to it",
+		capture->file->path);
 	return -EBADMSG;
 }
 
@@ -330,8 +339,9 @@ static size_t calls_before(const struct raw_call *calls, size_t count, uint64_t 
 	return low;
 }
 
-static int make_part(struct visit *visit, struct thread_events *thread, const struct lane_source *source,
-		     const struct raw_call *calls, size_t count, uint64_t bound_ns)
+static int make_part(struct visit *visit, struct thread_events *thread,
+		     const struct lane_source *source, const struct raw_call *calls, size_t count,
+		     uint64_t bound_ns)
 {
 	struct stream *stream = &visit->streams[thread - visit->capture->threads];
 	size_t index = (size_t)(source - visit->capture->lanes) - thread->first_lane;
@@ -359,7 +369,8 @@ static int make_part(struct visit *visit, struct thread_events *thread, const st
 	return err;
 }
 
-static int make_parts(struct visit *visit, struct thread_events *thread, size_t count, uint64_t bound_ns)
+static int make_parts(struct visit *visit, struct thread_events *thread, size_t count,
+		      uint64_t bound_ns)
 {
 	struct capture *capture = visit->capture;
 	struct stream *stream = &visit->streams[thread - capture->threads];
@@ -371,8 +382,8 @@ static int make_parts(struct visit *visit, struct thread_events *thread, size_t 
 
 		if (capture->lanes[i].end_ns == UINT64_MAX)
 			end = count;
-		err = make_part(visit, thread, &capture->lanes[i], stream->calls + first, end - first,
-				bound_ns);
+		err = make_part(visit, thread, &capture->lanes[i], stream->calls + first,
+				end - first, bound_ns);
 		first = end;
 	}
 	return err;
@@ -440,7 +451,8 @@ static void stream_clear(struct stream *stream, const struct thread_events *thre
 	stream->calls = NULL;
 	stream->manual = NULL;
 	stream->unwound = NULL;
-	stream->call_count = stream->call_capacity = stream->manual_count = stream->manual_capacity = 0;
+	stream->call_count = stream->call_capacity = stream->manual_count =
+		stream->manual_capacity = 0;
 }
 
 /* All that the thread did before it was next met. */
@@ -455,14 +467,16 @@ static int finish_thread(struct visit *visit, uint32_t index)
 
 	if (!err)
 		err = call_order(stream->calls, stream->call_count, &visit->call_room);
-	count = last ? stream->call_count : calls_before(stream->calls, stream->call_count, bound_ns);
+	count = last ? stream->call_count
+		     : calls_before(stream->calls, stream->call_count, bound_ns);
 	if (!err && thread->any_unwound)
 		err = settle_unwound(visit, thread, stream, count, bound_ns);
 	if (!err && visit->purpose == TO_LANES)
 		err = make_parts(visit, thread, count, bound_ns);
 	stream->call_count -= count;
 	if (stream->call_count)
-		memmove(stream->calls, stream->calls + count, stream->call_count * sizeof(*stream->calls));
+		memmove(stream->calls, stream->calls + count,
+			stream->call_count * sizeof(*stream->calls));
 	if (last)
 		stream_clear(stream, thread);
 	return err;
@@ -509,7 +523,8 @@ static int visit_regions(struct visit *visit, struct chunk_reader *reader)
 	int err = 0;
 
 	for (uint32_t i = 0; i < capture->region_count && !err; i++) {
-		const struct region *to = i + 1 < capture->region_count ? &capture->regions[i + 1] : NULL;
+		const struct region *to =
+			i + 1 < capture->region_count ? &capture->regions[i + 1] : NULL;
 		struct in_region in = {visit, i};
 
 		err = read_region(reader, &capture->regions[i], to, take_any, &in);

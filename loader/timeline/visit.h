@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reading a capture's scopes and manual events again, region by region. Purpose: lanes of any length in
- * bounded memory: what a region holds, what is open where regions meet, and no more. Owner: one visit at a
- * time.
+ * Reading a capture's scopes and manual events again, region by region. Purpose: lanes of any
+ * length in bounded memory: what a region holds, what is open where regions meet, and no more.
+ * Owner: one visit at a time.
  */
 #ifndef SCOPETRACE_TIMELINE_VISIT_H
 #define SCOPETRACE_TIMELINE_VISIT_H

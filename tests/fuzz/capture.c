@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Everything that reads a capture, on any bytes: libFuzzer target. The checksums of the chunks are put right
- * first, or the input would be refused before anything of it was looked at; with an odd last byte they are
- * left as they are. By the two bits above that, what lies in the file is deflated first, or it is said to be
- * of a later minor version.
+ * Everything that reads a capture, on any bytes: libFuzzer target. The checksums of the chunks are
+ * put right first, or the input would be refused before anything of it was looked at; with an odd
+ * last byte they are left as they are. By the two bits above that, what lies in the file is
+ * deflated first, or it is said to be of a later minor version.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ struct file {
 };
 
 /* Appends a chunk that is right in itself, deflated if that is wanted. */
-static void put_chunk(struct file *file, struct chunk_header header, const uint8_t *payload, bool deflate)
+static void put_chunk(struct file *file, struct chunk_header header, const uint8_t *payload,
+		      bool deflate)
 {
 	uint8_t *at = file->bytes + file->length + sizeof(header);
 	uLongf room = compressBound(header.length), length = room;
@@ -128,14 +129,18 @@ static void check_index(struct chunk_file *file)
 		behind = entries[i].offset + 1;
 		chunk_reader_seek(reader, entries[i].offset);
 		if (chunk_reader_next(reader, &chunk) > 0 &&
-		    (chunk.type >= CHUNK_TYPES || (chunk.size && chunk.length != chunk.count * chunk.size)))
+		    (chunk.type >= CHUNK_TYPES ||
+		     (chunk.size && chunk.length != chunk.count * chunk.size)))
 			abort();
 	}
 	free(entries);
 	chunk_reader_destroy(reader);
 }
 
-/* The file and itself, its header being of another moment: every record that has a place is there twice. */
+/*
+ * The file and itself, its header being of another moment: every record that has a place is there
+ * twice.
+ */
 static void check_join(const char *path)
 {
 	struct chunk_file *files[2] = {chunk_file_open(path), chunk_file_open(path)};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The reader on a whole segment that a hostile process fills, and goes on changing while it is read:
- * libFuzzer target. The input is a list of steps, done one by one by this thread; a second thread repeats
- * those that only write, until the input is done. Nothing may crash, hang, or come out of the reader that its
- * header excludes.
+ * The reader on a whole segment that a hostile process fills, and goes on changing while it is
+ * read: libFuzzer target. The input is a list of steps, done one by one by this thread; a second
+ * thread repeats those that only write, until the input is done. Nothing may crash, hang, or come
+ * out of the reader that its header excludes.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -42,7 +42,8 @@ static struct {
 
 static struct scope_ring *ring_at(unsigned index)
 {
-	return (struct scope_ring *)(f.segment + f.layout.rings_offset + index % RINGS * f.layout.ring_size);
+	return (struct scope_ring *)(f.segment + f.layout.rings_offset +
+				     index % RINGS * f.layout.ring_size);
 }
 
 static void store(uint64_t *at, uint64_t value)
@@ -91,9 +92,10 @@ static void write_header(const struct step *step)
 static void publish(const struct step *step)
 {
 	struct scope_ring *ring = ring_at(step->ring);
-	uint64_t claim = step->index & 1 ? __atomic_fetch_add(&ring->write_cursor, 1, __ATOMIC_RELAXED)
-					 : __atomic_load_n(&ring->write_cursor, __ATOMIC_RELAXED) - 1 -
-						   (step->index >> 1) % (2 * SLOTS);
+	uint64_t claim = step->index & 1
+				 ? __atomic_fetch_add(&ring->write_cursor, 1, __ATOMIC_RELAXED)
+				 : __atomic_load_n(&ring->write_cursor, __ATOMIC_RELAXED) - 1 -
+					   (step->index >> 1) % (2 * SLOTS);
 	struct scope_slot *slot = (struct scope_slot *)(ring + 1) + claim % SLOTS;
 	uint64_t word[SCOPE_RECORD_WORDS] = {0};
 
@@ -118,7 +120,8 @@ static int hostile_step(const struct step *step)
 		publish(step);
 		return 1;
 	case CLAIM:
-		__atomic_fetch_add(&ring_at(step->ring)->write_cursor, step->index % 80, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&ring_at(step->ring)->write_cursor, step->index % 80,
+				   __ATOMIC_RELAXED);
 		return 1;
 	}
 	return 0;
@@ -147,10 +150,12 @@ static void *mutate(void *argument)
 static int take_record(void *context, uint32_t ring, const struct scope_record *record)
 {
 	struct scope_reader *reader = *(struct scope_reader **)context;
-	size_t room = scope_kind_has_value(record->kind) ? SCOPE_VALUE_OFFSET : sizeof(record->name);
+	size_t room =
+		scope_kind_has_value(record->kind) ? SCOPE_VALUE_OFFSET : sizeof(record->name);
 
 	if (ring >= RINGS || record->kind < SCOPE_KIND_START || record->kind > SCOPE_KIND_LAST ||
-	    record->name_length > room || record->tid == 0 || scope_reader_claim(reader) == UINT64_MAX)
+	    record->name_length > room || record->tid == 0 ||
+	    scope_reader_claim(reader) == UINT64_MAX)
 		abort();
 	return 0;
 }
@@ -158,7 +163,8 @@ static int take_record(void *context, uint32_t ring, const struct scope_record *
 static int take_gap(void *context, uint32_t ring, enum scope_gap_reason reason, uint64_t count)
 {
 	(void)context;
-	if (ring >= RINGS || count == 0 || (reason != SCOPE_GAP_LAPPED && reason != SCOPE_GAP_WRITTEN_OFF))
+	if (ring >= RINGS || count == 0 ||
+	    (reason != SCOPE_GAP_LAPPED && reason != SCOPE_GAP_WRITTEN_OFF))
 		abort();
 	return 0;
 }
@@ -174,7 +180,8 @@ static void check_counts(const struct scope_reader *reader)
 
 static void reader_step(struct scope_reader **reader, const struct step *step)
 {
-	struct scope_reader_events events = {.context = reader, .record = take_record, .gap = take_gap};
+	struct scope_reader_events events = {
+		.context = reader, .record = take_record, .gap = take_gap};
 
 	if (step->kind % STEP_KINDS == HEADER) {
 		write_header(step);
@@ -202,9 +209,10 @@ static void set_up(void)
 	if (f.descriptor < 0 || ftruncate(f.descriptor, (off_t)f.layout.segment_size) != 0 ||
 	    fcntl(f.descriptor, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
 		exit(2);
-	f.segment = mmap(NULL, f.layout.segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, f.descriptor, 0);
-	if (f.segment == MAP_FAILED || sem_init(&f.begin, 0, 0) != 0 || sem_init(&f.end, 0, 0) != 0 ||
-	    pthread_create(&thread, NULL, mutate, NULL) != 0)
+	f.segment = mmap(NULL, f.layout.segment_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 f.descriptor, 0);
+	if (f.segment == MAP_FAILED || sem_init(&f.begin, 0, 0) != 0 ||
+	    sem_init(&f.end, 0, 0) != 0 || pthread_create(&thread, NULL, mutate, NULL) != 0)
 		exit(2);
 }
 
@@ -221,7 +229,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct scope_reader *reader;
-	struct scope_reader_events events = {.context = &reader, .record = take_record, .gap = take_gap};
+	struct scope_reader_events events = {
+		.context = &reader, .record = take_record, .gap = take_gap};
 	int mutated = size && data[0] & 1;
 
 	if (!f.segment)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * selector_parse and selector_matches: libFuzzer target. The input is a pattern, a zero, and the name of a
- * function that it is tried on, with names of a C++, a Rust and a C program. Regular expressions with
- * repetition counts, back references or many repetitions are left out: what they take (/a++++++++++++++++/:
- * twice the memory with each +) is the C library's affair, and who gives the pattern waits for himself only.
+ * selector_parse and selector_matches: libFuzzer target. The input is a pattern, a zero, and the
+ * name of a function that it is tried on, with names of a C++, a Rust and a C program. Regular
+ * expressions with repetition counts, back references or many repetitions are left out: what they
+ * take (/a++++++++++++++++/: twice the memory with each +) is the C library's affair, and who gives
+ * the pattern waits for himself only.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static bool costs_the_library(const char *pattern)
 
 	for (const char *at = pattern; *at; at++)
 		repetitions += strchr("*+?", *at) != NULL;
-	return strchr(pattern, '/') && (strchr(pattern, '{') || strchr(pattern, '\\') || repetitions > 4);
+	return strchr(pattern, '/') &&
+	       (strchr(pattern, '{') || strchr(pattern, '\\') || repetitions > 4);
 }
 
 static void match(const struct selector *selector, const char *name)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * More stack pointers than a thread may keep. outer() stays open while visit() is called at as many depths of
- * the stack as is said and returns, and while leaf() is called at as many, each a little less deep, and jumps
- * out to outer().
+ * More stack pointers than a thread may keep. outer() stays open while visit() is called at as many
+ * depths of the stack as is said and returns, and while leaf() is called at as many, each a little
+ * less deep, and jumps out to outer().
  *
  *	abandon [--wait-go] [DEPTHS]		1000 by default
  */
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	if (depths < 1 || depths > MOST_DEPTHS)
 		return 2;
 	outer();
-	printf("truth outer=%d/%d visit=%d/%d leaf=%d/0/0\n", outer_entries, outer_returns, visit_entries,
-	       visit_returns, leaf_entries);
+	printf("truth outer=%d/%d visit=%d/%d leaf=%d/0/0\n", outer_entries, outer_returns,
+	       visit_entries, visit_returns, leaf_entries);
 	return 0;
 }

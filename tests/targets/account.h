@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How a program of the hazard tests counts what it does: each traced function NAME has an `account
- * NAME_calls`, calls enter() first and leave() just before it returns. What entered and did not leave was
- * left in another way: by an exception, a thread's end, the end of the program. Any thread may count. The
- * truth line at the end is `truth NAME=ENTRIES/RETURNS ...`, or NAME=ENTRIES/RETURNS/OPEN where it is known
- * how many of those that did not return were still running, or suspended, at the end of all.
+ * NAME_calls`, calls enter() first and leave() just before it returns. What entered and did not
+ * leave was left in another way: by an exception, a thread's end, the end of the program. Any
+ * thread may count. The truth line at the end is `truth NAME=ENTRIES/RETURNS ...`, or
+ * NAME=ENTRIES/RETURNS/OPEN where it is known how many of those that did not return were still
+ * running, or suspended, at the end of all.
  */
 #ifndef SCOPETRACE_TARGETS_ACCOUNT_H
 #define SCOPETRACE_TARGETS_ACCOUNT_H

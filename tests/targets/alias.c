@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * One function with three names. Called 1000 times, by each name in turn: 1000 calls in all, whichever of the
- * names are asked for. With --wait-go it prints `pid N` and calls nothing before a line comes in on stdin.
+ * One function with three names. Called 1000 times, by each name in turn: 1000 calls in all,
+ * whichever of the names are asked for. With --wait-go it prints `pid N` and calls nothing before a
+ * line comes in on stdin.
  */
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Signal handlers on a stack of their own (sigaltstack), and nothing else that a tracer could see. outer()
- * raises a signal; its handler on_signal() calls inner(). The handler's stack lies above the thread's
- * stack, in a frame of main, or below it.
+ * Signal handlers on a stack of their own (sigaltstack), and nothing else that a tracer could see.
+ * outer() raises a signal; its handler on_signal() calls inner(). The handler's stack lies above
+ * the thread's stack, in a frame of main, or below it.
  *
  *	altstack [--wait-go] [above|below] [CALLS [hold]]	above, 1000 calls by default
  *

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The program of the call-for-call test: it knows exactly what it did, and says so in its last line.
+ * The program of the call-for-call test: it knows exactly what it did, and says so in its last
+ * line.
  *
  *	calls --threads N --calls K --rate F [--sleep] [--wait-go] [--manual] [--escape E]
  *
- * N threads call outer() K times each, F times a second (0: flat out). outer() calls middle() twice,
- * middle() calls inner() three times. --manual puts a manual scope into each of the three (m_outer,
- * m_middle, m_inner) and around each thread's calls (m_loop). --escape lets inner() jump (longjmp)
- * straight out to outer() in every E-th call of outer(), from each of the six places in turn, so that
- * frames are abandoned. --sleep leaves the processor to others between calls that lie further apart than a
- * millisecond; the rate is then about what was asked. --wait-go prints `pid N`, and nothing is called before a
- * line comes in on stdin.
+ * N threads call outer() K times each, F times a second (0: flat out). outer() calls middle()
+ * twice, middle() calls inner() three times. --manual puts a manual scope into each of the three
+ * (m_outer, m_middle, m_inner) and around each thread's calls (m_loop). --escape lets inner() jump
+ * (longjmp) straight out to outer() in every E-th call of outer(), from each of the six places in
+ * turn, so that frames are abandoned. --sleep leaves the processor to others between calls that lie
+ * further apart than a millisecond; the rate is then about what was asked. --wait-go prints `pid
+ * N`, and nothing is called before a line comes in on stdin.
  *
- * The last line is `truth {JSON}`: pid, tids, entries and returns of each function, its longest call in
- * ns, the inner calls left without their middle() by a jump, the number of manual scopes, when the calls
- * began and had ended, and the rate reached. A call's time is taken by its caller around it, so no true scope
+ * The last line is `truth {JSON}`: pid, tids, entries and returns of each function, its longest
+ * call in ns, the inner calls left without their middle() by a jump, the number of manual scopes,
+ * when the calls began and had ended, and the rate reached. A call's time is taken by its caller
+ * around it, so no true scope
  *is longer.
  */
 #include <getopt.h>
@@ -50,14 +52,15 @@ struct caller {
 	pthread_t thread;
 	const struct options *options;
 	pid_t tid;
-	int escape_at;	 /* the inner call of this outer call that jumps out, counted from 0; -1: none */
+	/* the inner call of this outer call that jumps out, counted from 0; -1: none */
+	int escape_at;
 	int inner_calls; /* of this outer call */
 	jmp_buf out;
 	uint64_t entries[FUNCTIONS];
 	uint64_t returns[FUNCTIONS];
 	uint64_t longest_ns[FUNCTIONS];
-	uint64_t raised; /* inner calls that returned to a middle() which did not: only outer() is around them
-			  */
+	/* inner calls that returned to a middle() which did not: only outer() is around them */
+	uint64_t raised;
 	uint64_t elapsed_ns;
 };
 
@@ -163,7 +166,9 @@ static void wait_for_turn(const struct options *options, uint64_t due_ns)
 
 	while ((now = now_ns()) < due_ns)
 		if (options->sleep && due_ns - now > 1000000)
-			nanosleep(&(struct timespec){.tv_nsec = (long)((due_ns - now) % 1000000000)}, NULL);
+			nanosleep(
+				&(struct timespec){.tv_nsec = (long)((due_ns - now) % 1000000000)},
+				NULL);
 }
 
 static void call_loop(struct caller *caller)
@@ -201,23 +206,20 @@ static void *caller_main(void *argument)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: calls --threads N --calls K --rate F [--sleep] [--wait-go] [--manual] "
-			"[--escape E]\n"
-			"--manual and --escape do not go together: a jump would leave manual scopes open\n");
+	fprintf(stderr,
+		"usage: calls --threads N --calls K --rate F [--sleep] [--wait-go] [--manual] "
+		"[--escape E]\n"
+		"--manual and --escape do not go together: a jump would leave manual scopes open\n");
 	return 2;
 }
 
 static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
-		{"threads", required_argument, NULL, 't'},
-		{"calls", required_argument, NULL, 'c'},
-		{"rate", required_argument, NULL, 'r'},
-		{"escape", required_argument, NULL, 'e'},
-		{"wait-go", no_argument, NULL, 'w'},
-		{"manual", no_argument, NULL, 'm'},
-		{"sleep", no_argument, NULL, 's'},
-		{NULL, 0, NULL, 0},
+		{"threads", required_argument, NULL, 't'}, {"calls", required_argument, NULL, 'c'},
+		{"rate", required_argument, NULL, 'r'},	   {"escape", required_argument, NULL, 'e'},
+		{"wait-go", no_argument, NULL, 'w'},	   {"manual", no_argument, NULL, 'm'},
+		{"sleep", no_argument, NULL, 's'},	   {NULL, 0, NULL, 0},
 	};
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
 		uint64_t value = optarg ? strtoull(optarg, NULL, 10) : 0;
@@ -259,7 +261,8 @@ static void print_counts(const char *key, const uint64_t *counts)
 	printf("}");
 }
 
-static void print_truth(const struct options *options, const struct caller *callers, uint64_t begin_ns)
+static void print_truth(const struct options *options, const struct caller *callers,
+			uint64_t begin_ns)
 {
 	uint64_t entries[FUNCTIONS] = {0}, returns[FUNCTIONS] = {0}, longest_ns[FUNCTIONS] = {0};
 	uint64_t raised = 0, elapsed_ns = 0;
@@ -281,12 +284,12 @@ static void print_truth(const struct options *options, const struct caller *call
 	print_counts("returns", returns);
 	print_counts("longest_ns", longest_ns);
 	if (options->manual)
-		printf(", \"manual\": {\"m_loop\": %u, \"m_outer\": %" PRIu64 ", \"m_middle\": %" PRIu64
-		       ", \"m_inner\": %" PRIu64 "}",
+		printf(", \"manual\": {\"m_loop\": %u, \"m_outer\": %" PRIu64
+		       ", \"m_middle\": %" PRIu64 ", \"m_inner\": %" PRIu64 "}",
 		       options->threads, returns[OUTER], returns[MIDDLE], returns[INNER]);
 	printf(", \"begin_ns\": %" PRIu64 ", \"end_ns\": %" PRIu64, begin_ns, now_ns());
-	printf(", \"raised\": %" PRIu64 ", \"rate_asked\": %" PRIu64 ", \"rate_reached\": %.1f}\n", raised,
-	       options->rate, (double)options->calls * 1e9 / (double)elapsed_ns);
+	printf(", \"raised\": %" PRIu64 ", \"rate_asked\": %" PRIu64 ", \"rate_reached\": %.1f}\n",
+	       raised, options->rate, (double)options->calls * 1e9 / (double)elapsed_ns);
 }
 
 static bool wait_for_go(void)

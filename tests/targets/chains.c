@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Chains of tail calls between functions whose returns are seen in different ways: looping() comes back to
+ * Chains of tail calls between functions whose returns are seen in different ways: looping() comes
+ * back to
  *its own entry, and so has probes on its return instructions even where uretprobes are harmless; front()
  *jumps to it, and it jumps to back(). With "exit" back() ends the program in the last round.
  *
@@ -18,8 +19,8 @@ OUT_OF_LINE int back(int last)
 {
 	sink++;
 	if (last) {
-		printf("truth front=%d/%d looping=%d/%d back=%d/%d\n", sink, sink - 1, sink, sink - 1, sink,
-		       sink - 1);
+		printf("truth front=%d/%d looping=%d/%d back=%d/%d\n", sink, sink - 1, sink,
+		       sink - 1, sink, sink - 1);
 		fflush(stdout);
 		_exit(0);
 	}
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
 		front(3, argc > 2 && i == rounds - 1);
 		NOT_LAST();
 	}
-	printf("truth front=%d/%d looping=%d/%d back=%d/%d\n", rounds, rounds, rounds, rounds, rounds,
-	       rounds);
+	printf("truth front=%d/%d looping=%d/%d back=%d/%d\n", rounds, rounds, rounds, rounds,
+	       rounds, rounds);
 	return 0;
 }

@@ -41,7 +41,10 @@ static void on_stack(int i)
 	leaf(i);
 }
 
-/* Stacks one below the other; those of the region before are given back, so that memory does not grow. */
+/*
+ * Stacks one below the other; those of the region before are given back, so that memory does not
+ * grow.
+ */
 static int use_stacks(long count)
 {
 	static char *region, *before;
@@ -58,7 +61,8 @@ static int use_stacks(long count)
 		}
 		getcontext(&away);
 		away.uc_stack.ss_sp = region + (size_t)(i % STACKS_MAPPED) * STACK;
-		away.uc_stack.ss_size = STACK - (size_t)(i / STACKS_MAPPED) * 16; /* no stack pointer twice */
+		/* no stack pointer twice */
+		away.uc_stack.ss_size = STACK - (size_t)(i / STACKS_MAPPED) * 16;
 		away.uc_link = NULL;
 		makecontext(&away, (void (*)(void))on_stack, 1, (int)i);
 		swapcontext(&home, &away);

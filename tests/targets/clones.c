@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions that gcc -O2 takes apart. work() is called 1000 times, always with the same mode and tag, and
- * becomes work.constprop.0; hot() is called 1000 times and has a .cold part that is no function; split() is
- * called 1000 times, mostly inlined with its long way in split.part.0, which runs 100 times.
+ * Functions that gcc -O2 takes apart. work() is called 1000 times, always with the same mode and
+ * tag, and becomes work.constprop.0; hot() is called 1000 times and has a .cold part that is no
+ * function; split() is called 1000 times, mostly inlined with its long way in split.part.0, which
+ * runs 100 times.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two coroutines, suspended inside their traced calls work() by turns while main, too, is inside one; what
- * switches the stacks is the including program's: switch_stack() pushes what a call must keep, SAVED_WORDS
- * words with the return address at RETURN_WORD, stores the stack pointer in *save, and takes up the other
- * stack, at *load. WORDS_ABOVE are left above a new stack's words, for its alignment.
+ * Two coroutines, suspended inside their traced calls work() by turns while main, too, is inside
+ * one; what switches the stacks is the including program's: switch_stack() pushes what a call must
+ * keep, SAVED_WORDS words with the return address at RETURN_WORD, stores the stack pointer in
+ * *save, and takes up the other stack, at *load. WORDS_ABOVE are left above a new stack's words,
+ * for its alignment.
  */
 #ifndef SCOPETRACE_TARGETS_COROUTINES_H
 #define SCOPETRACE_TARGETS_COROUTINES_H

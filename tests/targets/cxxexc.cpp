@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * C++ exceptions through traced frames. catcher() calls middle(), which calls rethrower(), which calls
- * thrower(); by turns nothing is thrown, an exception goes through all three into catcher(), rethrower()
- * catches it and throws it on, and catcher() calls thrower() itself. What is destroyed on the way is
- * counted. With "uncaught" a last exception meets nobody: the program ends in its terminate handler,
- * status 42. With "deep" middle() calls itself a hundred times first.
+ * C++ exceptions through traced frames. catcher() calls middle(), which calls rethrower(), which
+ * calls thrower(); by turns nothing is thrown, an exception goes through all three into catcher(),
+ * rethrower() catches it and throws it on, and catcher() calls thrower() itself. What is destroyed
+ * on the way is counted. With "uncaught" a last exception meets nobody: the program ends in its
+ * terminate handler, status 42. With "deep" middle() calls itself a hundred times first.
  *
  *	cxxexc [--wait-go] [ROUNDS] [uncaught|deep]	10000 rounds by default; 0: until a line comes in
  */
@@ -120,5 +120,6 @@ int main(int argc, char **argv)
 		middle(THROUGH_ALL, 0);
 	}
 	tell();
-	return caught == i / KINDS * 3 && rethrown == i / KINDS && destroyed == i / KINDS * 3 ? 0 : 1;
+	return caught == i / KINDS * 3 && rethrown == i / KINDS && destroyed == i / KINDS * 3 ? 0
+											      : 1;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * C++ threads that end below traced calls, several at once. Each thread's body() calls guarded(), which has
- * something to destroy and calls what the thread is for: return normally, throw and catch fifty times,
- * pthread_exit, wait until it is cancelled at a cancellation point, or loop in a leaf function until it is
- * cancelled asynchronously. Whatever way it ends, both destructors must have run.
+ * C++ threads that end below traced calls, several at once. Each thread's body() calls guarded(),
+ * which has something to destroy and calls what the thread is for: return normally, throw and catch
+ * fifty times, pthread_exit, wait until it is cancelled at a cancellation point, or loop in a leaf
+ * function until it is cancelled asynchronously. Whatever way it ends, both destructors must have
+ * run.
  *
  *	cxxthreads [--wait-go] [ROUNDS]		20 rounds of one thread of each kind by default
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A C++ program that throws: catcher() calls middle(), which calls thrower(), 100 times; every second time an
- * exception goes from thrower() through middle() into catcher(). Entries 100 each; returns 50, 50 and 100. A
- * uretprobe pending on any of them aborts the program.
+ * A C++ program that throws: catcher() calls middle(), which calls thrower(), 100 times; every
+ * second time an exception goes from thrower() through middle() into catcher(). Entries 100 each;
+ * returns 50, 50 and 100. A uretprobe pending on any of them aborts the program.
  */
 #include <cstdio>
 #include <stdexcept>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Recursion as deep as a parser's or a tree walk's. descend() calls the leaf step() and then itself, to the
+ * Recursion as deep as a parser's or a tree walk's. descend() calls the leaf step() and then
+ * itself, to the
  *given depth, in as many rounds. What happens at the bottom:
  *
  *	deep [--wait-go] [DEPTH [ROUNDS [return|exit|threads]]]		1000 deep, 1 round, return by default
  *
- * return: all return. exit: the last time the program ends there. threads: each round is in a thread of its
+ * return: all return. exit: the last time the program ends there. threads: each round is in a
+ * thread of its
  *own, which ends there.
  */
 #include <pthread.h>
@@ -73,7 +75,8 @@ int main(int argc, char **argv)
 	for (round_number = 1; round_number <= rounds; round_number++) {
 		if (strcmp(how, "threads") != 0)
 			descend(depth - 1);
-		else if (pthread_create(&thread, NULL, descend_in_thread, NULL) || pthread_join(thread, NULL))
+		else if (pthread_create(&thread, NULL, descend_in_thread, NULL) ||
+			 pthread_join(thread, NULL))
 			return 2;
 	}
 	tell();

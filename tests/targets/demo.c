@@ -4,8 +4,8 @@
  *
  *	demo [SECONDS]		until then, or until Ctrl-C
  *
- * 60 times a second the main thread goes through this (manual scopes in quotes, functions to hook by name
- * with ()):
+ * 60 times a second the main thread goes through this (manual scopes in quotes, functions to hook
+ * by name with ()):
  *
  *	"frame"
  *	    "update"            read_input()  "animate" > pose_skeleton()
@@ -16,8 +16,8 @@
  *
  *	"job" > integrate_particles() or cull_particles()
  *
- * SCOPE("name") is all that a manual scope takes. The functions in HOOKABLE have nothing in them: to see
- * those, name them to `scopetrace record -p PID -f NAME`.
+ * SCOPE("name") is all that a manual scope takes. The functions in HOOKABLE have nothing in them:
+ * to see those, name them to `scopetrace record -p PID -f NAME`.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -94,7 +94,10 @@ struct worker {
 	char name[16];
 };
 
-/* ---- the job queue ---------------------------------------------------------------------------------- */
+/*
+ * ---- the job queue
+ * ----------------------------------------------------------------------------------
+ */
 
 static void queue_open(struct job_queue *queue)
 {
@@ -162,7 +165,10 @@ static void *worker_main(void *argument)
 	return NULL;
 }
 
-/* ---- update ----------------------------------------------------------------------------------------- */
+/*
+ * ---- update
+ * -----------------------------------------------------------------------------------------
+ */
 
 static float random_unit(struct world *world)
 {
@@ -202,7 +208,8 @@ HOOKABLE static void pose_skeleton(struct world *world)
 	for (unsigned bone = 0; bone < BONES; bone++) {
 		float t = 0.05f * swing(world->frames + bone); /* the tangent of half the angle */
 		float c = (1 - t * t) / (1 + t * t), s = 2 * t / (1 + t * t);
-		struct matrix joint = {{{c, -s, 0, 0.1f}, {s, c, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}};
+		struct matrix joint = {
+			{{c, -s, 0, 0.1f}, {s, c, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}};
 		pose = multiply(&pose, &joint);
 		world->skeleton[bone] = pose;
 	}
@@ -221,7 +228,10 @@ static void update(struct world *world)
 	animate(world);
 }
 
-/* ---- physics ---------------------------------------------------------------------------------------- */
+/*
+ * ---- physics
+ * ----------------------------------------------------------------------------------------
+ */
 
 static float bounce(float position, float *velocity)
 {
@@ -303,9 +313,15 @@ HOOKABLE static void step_physics(struct world *world)
 	world->contacts += solve_contacts(world);
 }
 
-/* ---- render ----------------------------------------------------------------------------------------- */
+/*
+ * ---- render
+ * -----------------------------------------------------------------------------------------
+ */
 
-/* A key for each particle that can be seen: far ones first, near ones painted over them; else the last. */
+/*
+ * A key for each particle that can be seen: far ones first, near ones painted over them; else the
+ * last.
+ */
 HOOKABLE static void cull_particles(struct world *world, unsigned first, unsigned count)
 {
 	for (unsigned i = first; i < first + count; i++) {
@@ -359,7 +375,10 @@ HOOKABLE static void render_frame(struct world *world)
 	world->frames++;
 }
 
-/* ---- the frame loop --------------------------------------------------------------------------------- */
+/*
+ * ---- the frame loop
+ * ---------------------------------------------------------------------------------
+ */
 
 static void frame(struct world *world)
 {
@@ -435,7 +454,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: demo [SECONDS]\n");
 		return 2;
 	}
-	/* Blocked in every thread, so that they are taken where the frame loop waits and nowhere else. */
+	/*
+	 * Blocked in every thread, so that they are taken where the frame loop waits and nowhere
+	 * else.
+	 */
 	sigset_t signals;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
@@ -449,8 +471,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "demo: out of memory or threads\n");
 		return 1;
 	}
-	printf("demo: pid %d, %d particles, 1 + %d threads, 60 frames a second\n", getpid(), PARTICLES,
-	       WORKERS);
+	printf("demo: pid %d, %d particles, 1 + %d threads, 60 frames a second\n", getpid(),
+	       PARTICLES, WORKERS);
 	fflush(stdout);
 
 	frame_loop(world, seconds, &signals);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Loops that compilers let begin at the function's entry, or just behind its endbr64: built in several
- * ways, some of which do so (tests/kernel/hazards.sh looks which).
+ * Loops that compilers let begin at the function's entry, or just behind its endbr64: built in
+ * several ways, some of which do so (tests/kernel/hazards.sh looks which).
  *
  *	entryloop [--wait-go] [TURNS]		10000 calls of 20 turns by default
  */
@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 		count_down(turns);
 		find_end(text);
 	}
-	printf("truth count_down=%d/%d find_end=%d/%d turns=%ld\n", CALLS, CALLS, CALLS, CALLS, loop_turns);
+	printf("truth count_down=%d/%d find_end=%d/%d turns=%ld\n", CALLS, CALLS, CALLS, CALLS,
+	       loop_turns);
 	return loop_turns != 2 * CALLS * turns;
 }

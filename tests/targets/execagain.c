@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exec() by a thread that is not the first, where the new program maps a library later, or calls from its
- * first moment on. Prints `pid N`, and does what it is told on stdin, as it does again after its exec:
+ * exec() by a thread that is not the first, where the new program maps a library later, or calls
+ * from its first moment on. Prints `pid N`, and does what it is told on stdin, as it does again
+ * after its exec:
  *
  *	execagain LIBRARY
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exec() and a new name inside traced calls. work() is called ten times; replace() names the thread "renamed"
+ * exec() and a new name inside traced calls. work() is called ten times; replace() names the thread
+ * "renamed"
  *and runs this program again, in which work() is called ten times more. The truth is that of both.
  *
  *	execin [--wait-go]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exec() of a program with manual scopes: prints "pid N", "before on" once somebody records, and after a line
+ * exec() of a program with manual scopes: prints "pid N", "before on" once somebody records, and
+ * after a line
  *on stdin calls work() ten times, each time in a scope before0 ... before9. After one more line it runs
  *itself again by exec, called by its first thread or by another, and does the same once more, with "after".
  *

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exec() by a thread that is not the first, while the first is inside a traced call: the first ends, and the
- * other goes on under its id. wait_inside() never returns, nor does replace(); work() is called ten times
- * before and ten times after.
+ * exec() by a thread that is not the first, while the first is inside a traced call: the first
+ * ends, and the other goes on under its id. wait_inside() never returns, nor does replace(); work()
+ * is called ten times before and ten times after.
  *
  *	execthread [--wait-go]
  */

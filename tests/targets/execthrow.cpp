@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What execwait may go on with: a program that throws. At `again` a line is awaited; then getppid() is called
+ * What execwait may go on with: a program that throws. At `again` a line is awaited; then getppid()
+ * is called
  *ten times, each time in a function that an exception leaves.
  *
  *	execthrow again

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * exec() by a thread that is not the first and calls nothing traced, or (`main`) by the first; then a line is
- * awaited, on which the new program goes on. work() and getppid() are called ten times before and ten times
+ * exec() by a thread that is not the first and calls nothing traced, or (`main`) by the first; then
+ * a line is awaited, on which the new program goes on. work() and getppid() are called ten times
+ * before and ten times
  *after, by call().
  *
  *	execwait [--wait-go] thread|main [PROGRAM] [ROUNDS]
@@ -53,7 +54,8 @@ int main(int argc, char **argv)
 		if (!fgets(line, sizeof(line), stdin))
 			return 2;
 		call();
-		printf("truth work=%d/%d getppid=%d/%d\n", 2 * CALLS, 2 * CALLS, 2 * CALLS, 2 * CALLS);
+		printf("truth work=%d/%d getppid=%d/%d\n", 2 * CALLS, 2 * CALLS, 2 * CALLS,
+		       2 * CALLS);
 		return 0;
 	}
 	for (int rounds = argc > 3 ? atoi(argv[3]) : 1; rounds; rounds--)

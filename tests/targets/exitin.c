@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A process that ends inside traced calls. steps() is called a hundred times; then last() calls bye(), which
+ * A process that ends inside traced calls. steps() is called a hundred times; then last() calls
+ * bye(), which
  *calls exit(), whose handler fin() returns: last() and bye() never do.
  *
  *	exitin [--wait-go]
@@ -19,8 +20,8 @@ static int last_entries, last_returns, bye_entries, fin_entries, steps_entries, 
 OUT_OF_LINE void fin(void)
 {
 	fin_entries++;
-	printf("truth last=%d/%d bye=%d/0 fin=%d/%d steps=%d/%d\n", last_entries, last_returns, bye_entries,
-	       fin_entries, fin_entries, steps_entries, steps_returns);
+	printf("truth last=%d/%d bye=%d/0 fin=%d/%d steps=%d/%d\n", last_entries, last_returns,
+	       bye_entries, fin_entries, fin_entries, steps_entries, steps_returns);
 	sink++;
 	NOT_LAST();
 }

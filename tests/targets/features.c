@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every macro of scope.h, a known number of times: `features COUNT`. The main thread runs COUNT frames; each
- * has a scope with an argument and a flow, a hot scope with an argument, counters, an instant, and sends a
- * request that a second thread finishes. Prints "truth frames=N".
+ * Every macro of scope.h, a known number of times: `features COUNT`. The main thread runs COUNT
+ * frames; each has a scope with an argument and a flow, a hot scope with an argument, counters, an
+ * instant, and sends a request that a second thread finishes. Prints "truth frames=N".
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A fiber is suspended inside its calls holder() and suspended() when its thread ends. Between the two the
- * thread calls after() on its own stack, which lies above that of the fiber: that says nothing of the fiber.
+ * A fiber is suspended inside its calls holder() and suspended() when its thread ends. Between the
+ * two the thread calls after() on its own stack, which lies above that of the fiber: that says
+ * nothing of the fiber.
  *
  *	fiberleft [--wait-go] [CALLS [hold]]		of after(), 10 by default
  *
@@ -43,8 +44,8 @@ OUT_OF_LINE void after(void)
 
 int main(int argc, char **argv)
 {
-	char *stack =
-		mmap(NULL, STACK + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *stack = mmap(NULL, STACK + 2 * GUARD, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int calls;
 	volatile int holds;
 

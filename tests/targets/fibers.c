@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two fibers (swapcontext) in one thread, each suspended inside its traced calls outer() and work() while
- * the other enters and leaves its own. "lifo": the second to enter is the first to return; "fifo": the
- * first is. With "swapped" the first fiber's stack is the upper one.
+ * Two fibers (swapcontext) in one thread, each suspended inside its traced calls outer() and work()
+ * while the other enters and leaves its own. "lifo": the second to enter is the first to return;
+ * "fifo": the first is. With "swapped" the first fiber's stack is the upper one.
  *
  *	fibers [--wait-go] [ROUNDS] [lifo|fifo] [swapped]	1000 rounds, lifo by default
  */
@@ -64,7 +64,8 @@ static void run_second(void)
 
 static int make_fibers(int swapped)
 {
-	char *stacks = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *stacks = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (stacks == MAP_FAILED)
 		return -1;

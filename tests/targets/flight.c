@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The program of the flight recorder's test: it works, call by call, and does what it is told on stdin.
+ * The program of the flight recorder's test: it works, call by call, and does what it is told on
+ * stdin.
  *
  *	flight PAUSE_US    prints `pid N`; then calls work() (in it the manual scope m_work) over and over
  *
@@ -13,8 +14,9 @@
  *	stop          dumps, and ends
  *	quit          ends
  *
- * The dump is a line `work BEFORE_NS AFTER_NS` for each of the last calls of work(), in CLOCK_MONOTONIC,
- * taken around it; then `end`. A manual scope m_session is open from before the first call to the last.
+ * The dump is a line `work BEFORE_NS AFTER_NS` for each of the last calls of work(), in
+ * CLOCK_MONOTONIC, taken around it; then `end`. A manual scope m_session is open from before the
+ * first call to the last.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -40,7 +42,8 @@ static uint64_t now_ns(void)
 
 static void pause_ns(uint64_t ns)
 {
-	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u),
+				.tv_nsec = (long)(ns % 1000000000u)};
 
 	if (ns)
 		nanosleep(&time, NULL);
@@ -123,7 +126,8 @@ static int listen_to(void)
 
 	if (poll(&input, 1, 0) <= 0 || !(input.revents & POLLIN))
 		return 1;
-	while (length + 1 < sizeof(line) && read(STDIN_FILENO, &line[length], 1) == 1 && line[length] != '\n')
+	while (length + 1 < sizeof(line) && read(STDIN_FILENO, &line[length], 1) == 1 &&
+	       line[length] != '\n')
 		length++;
 	line[length] = '\0';
 	return obey(line);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * fork() inside a traced call: forker() is entered in the parent and returns in both. Each child calls
+ * fork() inside a traced call: forker() is entered in the parent and returns in both. Each child
+ * calls
  *after() once, and ends with 0 if it came back from both. The truth is that of the parent; each child does
  *one return of forker() and one call of after() more. The exit status is 1 if a child did otherwise.
  *
@@ -48,7 +49,8 @@ int main(int argc, char **argv)
 		after(child);
 		if (child == 0)
 			_exit(forker_returns == i + 1 && after_returns == i + 1 ? 0 : 3);
-		wrong += waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status);
+		wrong += waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+			 WEXITSTATUS(status);
 	}
 	printf("truth forker=%d/%d after=%d/%d\n", forker_entries, forker_returns, after_entries,
 	       after_returns);

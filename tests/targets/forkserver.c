@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A program that forks without exec: its children call what it called. handle() is called 2000 times before the first
- * fork, and then once by each of 20 parents and children. With `raw` it forks by a system call of its own, which no
- * import of fork tells. The truth line says how many children died by a signal: none may.
+ * A program that forks without exec: its children call what it called. handle() is called 2000
+ * times before the first fork, and then once by each of 20 parents and children. With `raw` it
+ * forks by a system call of its own, which no import of fork tells. The truth line says how many
+ * children died by a signal: none may.
  */
 #include <signal.h>
 #include <sys/syscall.h>

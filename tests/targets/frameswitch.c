@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A stack switch by way of the frame pointer: nothing imported tells of it, and no instruction but the one
- * that ends every frame loads the stack pointer.
+ * A stack switch by way of the frame pointer: nothing imported tells of it, and no instruction but
+ * the one that ends every frame loads the stack pointer.
  *
  *	frameswitch [--wait-go] [ROUNDS]	1000 by default
  */

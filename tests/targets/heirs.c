@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Children that inherit the breakpoints. Before it can be traced the program keeps the first bytes of work();
+ * Children that inherit the breakpoints. Before it can be traced the program keeps the first bytes
+ * of work();
  *each child calls work() and compares, until the bytes are as they were, and then ends. `grandchild`: the
  *child makes one more and ends at once, and it is that one which waits. `thread`: there is but one child, its
  *first thread ends at once, and another of its threads waits. `storm N`: N children end at once beside. The

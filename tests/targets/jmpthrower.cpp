@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A function that calls nothing and still is left by an exception: jumper() ends in a direct jump to
- * thrower(), which throws in every other call. With two such jumps in a row, hopper() to jumper() to
- * thrower().
+ * A function that calls nothing and still is left by an exception: jumper() ends in a direct jump
+ * to thrower(), which throws in every other call. With two such jumps in a row, hopper() to
+ * jumper() to thrower().
  *
  *	jmpthrower [--wait-go] [CALLS]		10000 by default
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Frames that are left by longjmp. top() calls mid() calls leaf(), as often as is said; in every other call
+ * Frames that are left by longjmp. top() calls mid() calls leaf(), as often as is said; in every
+ * other call
  *leaf() jumps straight out to top(), so that it and mid() never return.
  *
  *	longjmp [--wait-go] [CALLS]		1000 by default; 0: until it is killed
@@ -53,7 +54,7 @@ int main(int argc, char **argv)
 	calls = argc > 1 ? atoi(argv[1]) : 1000;
 	for (int i = 0; i < calls || !calls; i = (int)(((unsigned)i + 1) & INT_MAX))
 		top(i);
-	printf("truth top=%d/%d mid=%d/%d leaf=%d/%d\n", top_entries, top_returns, mid_entries, mid_returns,
-	       leaf_entries, leaf_returns);
+	printf("truth top=%d/%d mid=%d/%d leaf=%d/%d\n", top_entries, top_returns, mid_entries,
+	       mid_returns, leaf_entries, leaf_returns);
 	return 0;
 }

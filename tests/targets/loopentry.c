@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions whose first instructions are the target of their own loop. spin(50) and guarded_spin(50) are each
- * called 10 times: 10 calls and returns, though the loop's head executes 500 times. In guarded_spin the loop
- * leaves out the endbr64 at its entry, which only calls reach.
+ * Functions whose first instructions are the target of their own loop. spin(50) and
+ * guarded_spin(50) are each called 10 times: 10 calls and returns, though the loop's head executes
+ * 500 times. In guarded_spin the loop leaves out the endbr64 at its entry, which only calls reach.
  */
 #include <stdio.h>
 

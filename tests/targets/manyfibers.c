@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Many fibers (swapcontext) in one thread, all suspended inside their calls outer() and work() before the
+ * Many fibers (swapcontext) in one thread, all suspended inside their calls outer() and work()
+ * before the
  *first of them is resumed, in the order in which they were suspended; all() is called for each round of this.
  *Their stacks are "apart", a mapping each, or in one "pool".
  *
@@ -55,8 +56,8 @@ OUT_OF_LINE void all(int count)
 static int make_fibers(int count, int is_pool)
 {
 	size_t distance = STACK + (is_pool ? 0 : GUARD), length = (size_t)count * distance + GUARD;
-	char *stacks = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			    -1, 0);
+	char *stacks = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (stacks == MAP_FAILED)
 		return -1;
@@ -81,7 +82,8 @@ int main(int argc, char **argv)
 	count = argc > 1 ? atoi(argv[1]) : 300;
 	if (argc > 3)
 		rounds = atoi(argv[3]);
-	if (count < 1 || count > MOST || make_fibers(count, argc > 2 && strcmp(argv[2], "pool") == 0))
+	if (count < 1 || count > MOST ||
+	    make_fibers(count, argc > 2 && strcmp(argv[2], "pool") == 0))
 		return 2;
 	for (int i = 0; i < rounds; i++)
 		all(count);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A program that nothing in could throw, until it maps a file of another kind: FILE, executable, as a loader
+ * A program that nothing in could throw, until it maps a file of another kind: FILE, executable, as
+ * a loader
  *of its own would. Before that, and after it (when a line comes in), it calls work() CALLS times; deep() is
  *running all the while.
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Names at known times. A worker calls work() as "first" and as "second"; main calls it as it was started,
+ * Names at known times. A worker calls work() as "first" and as "second"; main calls it as it was
+ * started,
  *and as "main-two", and then runs PROGRAM (this one, under another file name) in its place, which waits for a
  *line before it calls it. A child, which calls it too, names itself "child". Each name comes with the times
  *between which it was given:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Scopes that are counted: `numbers THREADS`. Each thread writes scopes named t<thread>n0, t<thread>n1 ...
- * while somebody records, some thousand a second. Prints "pid N", then "capture on" and "capture off" as it
- * sees them, "mark" for each line "mark" on stdin, and after any other line "truth threads=T written=N".
+ * Scopes that are counted: `numbers THREADS`. Each thread writes scopes named t<thread>n0,
+ * t<thread>n1 ... while somebody records, some thousand a second. Prints "pid N", then "capture on"
+ * and "capture off" as it sees them, "mark" for each line "mark" on stdin, and after any other line
+ * "truth threads=T written=N".
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A C program that loads a C++ plugin (plugins/thrower.cpp) when it has been told to go on, that is after
- * a tracer has come. The plugin gives the host a function to call; what that throws goes through
- * call_twice() and call_back(), which know nothing of exceptions, back into the plugin.
+ * A C program that loads a C++ plugin (plugins/thrower.cpp) when it has been told to go on, that is
+ * after a tracer has come. The plugin gives the host a function to call; what that throws goes
+ * through call_twice() and call_back(), which know nothing of exceptions, back into the plugin.
  *
  *	pluginhost [--wait-go] [CALLS]		10000 by default
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Recursion deeper than the kernel keeps return probes for (64). rec() calls itself to the given depth, in as
+ * Recursion deeper than the kernel keeps return probes for (64). rec() calls itself to the given
+ * depth, in as
  *many rounds.
  *
  *	recurse [--wait-go] [DEPTH [ROUNDS]]		70 deep and 1 round by default

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A leaf function that keeps its data below the stack pointer, where it may by the ABI, with a 5-byte nop
- * in its middle (leaf_mid, a symbol of its own). A tracer that has the kernel turn that nop into a call
- * overwrites the data.
+ * A leaf function that keeps its data below the stack pointer, where it may by the ABI, with a
+ * 5-byte nop in its middle (leaf_mid, a symbol of its own). A tracer that has the kernel turn that
+ * nop into a call overwrites the data.
  *
  *	redzone [--wait-go] [CALLS]	100000 by default
  */

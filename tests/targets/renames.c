@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Names that change. A worker calls work() as "first", as "second" and as "third", and ends; main calls it as
- * it was started, names itself "main-two", calls it, and runs this program anew under the file name
- * given: that one calls it under the name that exec gives it.
+ * Names that change. A worker calls work() as "first", as "second" and as "third", and ends; main
+ * calls it as it was started, names itself "main-two", calls it, and runs this program anew under
+ * the file name given: that one calls it under the name that exec gives it.
  *
  *	renames [--wait-go] [PROGRAM]
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * outer() runs into inner(), whose entry lies in its code. inner() is also called by itself, just after a
+ * outer() runs into inner(), whose entry lies in its code. inner() is also called by itself, just
+ * after a
  *call with the same stack pointer was left by longjmp: once of stranger(), which has nothing to do with it,
  *and once of outer(). Neither has run into it then.
  *

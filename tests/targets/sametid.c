@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two threads, one after the other, of one tid and on one stack. The first calls step() a hundred times and
- * then leave(), in which it ends; the second calls only leave(), and ends in it too. Between them `first` is
- * printed and, with "wait", a line is read. Needs root, as any choice of a tid does.
+ * Two threads, one after the other, of one tid and on one stack. The first calls step() a hundred
+ * times and then leave(), in which it ends; the second calls only leave(), and ends in it too.
+ * Between them `first` is printed and, with "wait", a line is read. Needs root, as any choice of a
+ * tid does.
  *
  *	sametid [--wait-go] [wait]
  */
@@ -81,7 +82,8 @@ static long clone_thread(struct clone_args *args)
 static pid_t run_thread(pid_t tid)
 {
 	struct clone_args args = {
-		.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD,
+		.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM |
+			 CLONE_THREAD,
 		.stack = (uintptr_t)stack,
 		.stack_size = sizeof(stack),
 		.set_tid = tid ? (uintptr_t)&tid : 0,
@@ -89,7 +91,8 @@ static pid_t run_thread(pid_t tid)
 	};
 	long made;
 
-	while ((made = clone_thread(&args)) == -EEXIST) /* a tid is free a little later than its thread */
+	/* a tid is free a little later than its thread */
+	while ((made = clone_thread(&args)) == -EEXIST)
 		sched_yield();
 	if (made < 0) {
 		fprintf(stderr, "clone3: %s\n", strerror((int)-made));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Manual scopes only: `scopes THREADS COUNT [--wait-go]`. Each thread runs COUNT times outer > 2 middle > 3
- * inner each. Prints "pid N" first, with --wait-go waits for a line on stdin then, and in the end prints what
- * it truly did, and from when to when: "truth outer=N middle=N inner=N threads=T begin_ns=T end_ns=T".
+ * Manual scopes only: `scopes THREADS COUNT [--wait-go]`. Each thread runs COUNT times outer > 2
+ * middle > 3 inner each. Prints "pid N" first, with --wait-go waits for a line on stdin then, and
+ * in the end prints what it truly did, and from when to when: "truth outer=N middle=N inner=N
+ * threads=T begin_ns=T end_ns=T".
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -92,8 +93,8 @@ static int run_all(unsigned long threads, unsigned long count)
 		sum.inner += work[i].inner;
 	}
 	free(work);
-	printf("truth outer=%" PRIu64 " middle=%" PRIu64 " inner=%" PRIu64 " threads=%lu begin_ns=%" PRIu64
-	       " end_ns=%" PRIu64 "\n",
+	printf("truth outer=%" PRIu64 " middle=%" PRIu64 " inner=%" PRIu64
+	       " threads=%lu begin_ns=%" PRIu64 " end_ns=%" PRIu64 "\n",
 	       sum.outer, sum.middle, sum.inner, made, begin_ns, now_ns());
 	return made == threads ? 0 : 1;
 }

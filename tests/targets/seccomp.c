@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A program that shuts itself in: after a first hundred calls it installs a seccomp filter that lets
- * through what it needs itself and kills it (SIGSYS) at any other system call, then goes on calling. With
- * "forbidden" it makes such a system call at the end, which shows that the filter is in force.
+ * A program that shuts itself in: after a first hundred calls it installs a seccomp filter that
+ * lets through what it needs itself and kills it (SIGSYS) at any other system call, then goes on
+ * calling. With "forbidden" it makes such a system call at the end, which shows that the filter is
+ * in force.
  *
  *	seccomp [--wait-go] [CALLS] [forbidden]		10000 by default
  */
@@ -33,8 +34,9 @@ OUT_OF_LINE void outer(int i)
 	leave(&outer_calls);
 }
 
-#define ALLOW(number) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ALLOW(number)                                        \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 /* What stdio and exit need, nothing of what a tracer's trampolines may want. */
 static int shut_in(void)

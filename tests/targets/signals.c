@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Signal handlers on the thread's own stack. work() is called as often as is said and raises a signal, whose
- * handler on_signal() calls step(). In every other call ("jump" only) step() jumps out to main with
- * siglongjmp, so that step(), on_signal() and work() never return.
+ * Signal handlers on the thread's own stack. work() is called as often as is said and raises a
+ * signal, whose handler on_signal() calls step(). In every other call ("jump" only) step() jumps
+ * out to main with siglongjmp, so that step(), on_signal() and work() never return.
  *
  *	signals [--wait-go] [jump]
  */
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	for (volatile int i = 0; i < CALLS; i++)
 		if (!sigsetjmp(out, 1))
 			work(i);
-	printf("truth work=%d/%d on_signal=%d/%d step=%d/%d\n", work_entries, work_returns, signal_entries,
-	       signal_returns, step_entries, step_returns);
+	printf("truth work=%d/%d on_signal=%d/%d step=%d/%d\n", work_entries, work_returns,
+	       signal_entries, signal_returns, step_entries, step_returns);
 	return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Exceptions thrown by a signal handler, out of functions that call nothing: reader() reads where nothing
- * is mapped in every other call, and what SIGSEGV's handler throws goes through it into catcher(). Its
- * first instruction is the one that faults. With "repair" the handler makes the page readable instead, and
- * the same instruction runs again.
+ * Exceptions thrown by a signal handler, out of functions that call nothing: reader() reads where
+ * nothing is mapped in every other call, and what SIGSEGV's handler throws goes through it into
+ * catcher(). Its first instruction is the one that faults. With "repair" the handler makes the page
+ * readable instead, and the same instruction runs again.
  *
  *	sigthrow [--wait-go] [throw|repair] [CALLS]	throw, 2000 calls by default
  */
@@ -55,7 +55,8 @@ int main(int argc, char **argv)
 	argc = wait_for_go(argc, argv);
 	repair = argc > 1 && !strcmp(argv[1], "repair");
 	calls = argc > 2 ? atol(argv[2]) : 2000;
-	page = static_cast<long *>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	page = static_cast<long *>(
+		mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	action.sa_handler = on_fault;
 	action.sa_flags = SA_NODEFER;
 	if (page == MAP_FAILED || sigaction(SIGSEGV, &action, nullptr))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A stack switch that nothing imported tells of: switch_stack() is a few instructions written by hand.
+ * A stack switch that nothing imported tells of: switch_stack() is a few instructions written by
+ * hand.
  *
  *	stackswitch [--wait-go] [ROUNDS]	1000 by default
  */

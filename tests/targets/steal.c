@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fibers that are stolen: each yields inside its traced calls outer() and work(), and is always taken up
- * again by another thread than the one that it yielded on, so that every such call begins on one thread
- * and ends on another.
+ * Fibers that are stolen: each yields inside its traced calls outer() and work(), and is always
+ * taken up again by another thread than the one that it yielded on, so that every such call begins
+ * on one thread and ends on another.
  *
  *	steal [--wait-go] [FIBERS] [ROUNDS]	2 threads; 16 fibers, 100 rounds by default
  */

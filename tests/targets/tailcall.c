@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Tail calls: frames that share one stack pointer and end at one ret instruction. a() jumps to b(), a
+ * Tail calls: frames that share one stack pointer and end at one ret instruction. a() jumps to b(),
+ * a
  *thousand times; then even() and odd() jump to each other, in chains of as many calls as are given.
  *
  *	tailcall [--wait-go] [CHAIN]		chains of 6 by default
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
 		sink += a(i);
 	for (long i = 0; i < CALLS; i++)
 		sink += even(chain - 1);
-	printf("truth a=%ld/%ld b=%ld/%ld even=%ld/%ld odd=%ld/%ld\n", a_calls, a_calls, b_calls, b_calls,
-	       even_calls, even_calls, odd_calls, odd_calls);
+	printf("truth a=%ld/%ld b=%ld/%ld even=%ld/%ld odd=%ld/%ld\n", a_calls, a_calls, b_calls,
+	       b_calls, even_calls, even_calls, odd_calls, odd_calls);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Threads that end inside traced calls. Each of 16 calls step() a hundred times and then leave(), which calls
- * pthread_exit: leave() never returns. With "killed" leave() waits instead until the whole process ends.
+ * Threads that end inside traced calls. Each of 16 calls step() a hundred times and then leave(),
+ * which calls pthread_exit: leave() never returns. With "killed" leave() waits instead until the
+ * whole process ends.
  *
  *	threadend [--wait-go] [killed]
  */

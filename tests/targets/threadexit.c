@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * C threads that end below traced calls: half of them by pthread_exit in deep(), half cancelled while they
- * wait in waiter(). None of the traced calls returns; every cleanup handler must run.
+ * C threads that end below traced calls: half of them by pthread_exit in deep(), half cancelled
+ * while they wait in waiter(). None of the traced calls returns; every cleanup handler must run.
  *
  *	threadexit [--wait-go] [THREADS]	200 by default
  */

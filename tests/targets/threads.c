@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Threads made after the probes, and gone before they are: two waves of threads call fn() a thousand times
+ * Threads made after the probes, and gone before they are: two waves of threads call fn() a
+ * thousand times
  *each. The second wave has the stacks of the first under other ids.
  *
  *	threads [--wait-go] [THREADS]		16 a wave by default

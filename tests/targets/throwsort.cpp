@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * An exception out of a comparison, through the C library's qsort(), a hundred times. A program that ends
- * like this must live through hooks on the C library which were made when its process still ran another
- * program.
+ * An exception out of a comparison, through the C library's qsort(), a hundred times. A program
+ * that ends like this must live through hooks on the C library which were made when its process
+ * still ran another program.
  */
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the programs of the pairing tests share: with --wait-go they print `pid N` and call nothing that is
- * traced before a line comes in on stdin. wait_for_go takes that argument away, and returns how many are
- * left, argv[0] included.
+ * What the programs of the pairing tests share: with --wait-go they print `pid N` and call nothing
+ * that is traced before a line comes in on stdin. wait_for_go takes that argument away, and returns
+ * how many are left, argv[0] included.
  */
 #ifndef SCOPETRACE_TARGETS_TRACED_H
 #define SCOPETRACE_TARGETS_TRACED_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions whose first instruction is the target of their own loop, by a conditional jump (looping) and by a
- * plain one (bouncing): every other call of them is left by longjmp, and the next one is made from the same
- * place with the same stack pointer. All the same it is a call, and no turn of the loop.
+ * Functions whose first instruction is the target of their own loop, by a conditional jump
+ * (looping) and by a plain one (bouncing): every other call of them is left by longjmp, and the
+ * next one is made from the same place with the same stack pointer. All the same it is a call, and
+ * no turn of the loop.
  *
  *	turnleft [--wait-go] [CALLS]		200 of either by default
  */
@@ -32,7 +33,8 @@ OUT_OF_LINE void escape(void)
 __asm__(".text\n.globl looping\n.type looping, @function\nlooping:\n"
 	"	sub $1, %rdi\n	jnz looping\n" END_OR_LEAVE ".size looping, . - looping\n"
 	".globl bouncing\n.type bouncing, @function\nbouncing:\n"
-	"	sub $1, %rdi\n	jz 2f\n	jmp bouncing\n2:\n" END_OR_LEAVE ".size bouncing, . - bouncing\n");
+	"	sub $1, %rdi\n	jz 2f\n	jmp bouncing\n2:\n" END_OR_LEAVE
+	".size bouncing, . - bouncing\n");
 #elif defined(__aarch64__)
 #define END_OR_LEAVE                   \
 	"	cbz w1, 1f\n"                \
@@ -70,6 +72,7 @@ int main(int argc, char **argv)
 	calls = argc > 1 ? atoi(argv[1]) : 200;
 	looping_returns = call_all(looping, calls);
 	bouncing_returns = call_all(bouncing, calls);
-	printf("truth looping=%d/%d bouncing=%d/%d\n", calls, looping_returns, calls, bouncing_returns);
+	printf("truth looping=%d/%d bouncing=%d/%d\n", calls, looping_returns, calls,
+	       bouncing_returns);
 	return 0;
 }

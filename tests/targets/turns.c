@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A function whose first instruction is the target of its own loop: spin() is called ten times, and its entry
+ * A function whose first instruction is the target of its own loop: spin() is called ten times, and
+ * its entry
  *is executed once more at each turn. Elsewhere than on x86-64 its loop is an ordinary one.
  *
  *	turns [--wait-go] [TURNS]		entry executed 50 times a call by default

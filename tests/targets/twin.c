@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two different local functions, both called twin (the other is in twin.s). The first is called 1000 times,
- * the second 500 times: a tool hooks both, or asks; never one of them in silence.
+ * Two different local functions, both called twin (the other is in twin.s). The first is called
+ * 1000 times, the second 500 times: a tool hooks both, or asks; never one of them in silence.
  */
 #include <stdio.h>
 

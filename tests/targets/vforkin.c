@@ -36,7 +36,8 @@ OUT_OF_LINE void vforker(int i)
 			execl("/bin/true", "true", NULL);
 		_exit(0);
 	}
-	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status))
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+	    WEXITSTATUS(status))
 		failures++;
 	step_entries++;
 	step(i);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hand-written functions whose symbols say little: sizeless is a function of size 0, untyped has neither type
- * nor size. Each is called 1000 times and returns 1000 times. label_inside is no function but a place inside
- * one.
+ * Hand-written functions whose symbols say little: sizeless is a function of size 0, untyped has
+ * neither type nor size. Each is called 1000 times and returns 1000 times. label_inside is no
+ * function but a place inside one.
  */
 #include <stdio.h>
 

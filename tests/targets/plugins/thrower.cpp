@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The plugin of pluginhost.c: has its host call a function that throws at every third number, and catches
- * that outside of the host.
+ * The plugin of pluginhost.c: has its host call a function that throws at every third number, and
+ * catches that outside of the host.
  */
 #include <stdexcept>
 

@@ -18,7 +18,8 @@ Test(hash, empty)
 /* Keys in runs, in multiples (as ids are handed out), and all of their bits. */
 Test(hash, puts_and_gets)
 {
-	static const uint64_t factors[] = {1, 4, 4096, 1ull << 32, 0x100000001ull, 0x9E3779B97F4A7C15ull};
+	static const uint64_t factors[] = {
+		1, 4, 4096, 1ull << 32, 0x100000001ull, 0x9E3779B97F4A7C15ull};
 
 	for (size_t f = 0; f < sizeof(factors) / sizeof(factors[0]); f++) {
 		struct hash_map map = {0};
@@ -37,7 +38,10 @@ Test(hash, puts_and_gets)
 	}
 }
 
-/* Keys that all go to one place in a map whose numbers are known: each would be looked for among all. */
+/*
+ * Keys that all go to one place in a map whose numbers are known: each would be looked for among
+ * all.
+ */
 Test(hash, keys_chosen_by_an_enemy, .timeout = 20)
 {
 	const uint64_t inverse = 0xF1DE83E19937733Dull; /* of 0x9E3779B97F4A7C15, modulo 2^64 */

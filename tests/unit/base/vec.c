@@ -55,8 +55,10 @@ Test(vec, too_much)
 	cr_assert(!vec_grow(&items, &capacity, 0));
 	items[0] = 42;
 	kept = capacity;
-	cr_assert_eq(vec_reserve((void **)&items, &capacity, SIZE_MAX / 4, sizeof(*items)), -ENOMEM);
-	cr_assert_eq(vec_reserve((void **)&items, &capacity, SIZE_MAX / 8, sizeof(*items)), -ENOMEM);
+	cr_assert_eq(vec_reserve((void **)&items, &capacity, SIZE_MAX / 4, sizeof(*items)),
+		     -ENOMEM);
+	cr_assert_eq(vec_reserve((void **)&items, &capacity, SIZE_MAX / 8, sizeof(*items)),
+		     -ENOMEM);
 	cr_assert_eq(vec_reserve((void **)&items, &capacity, SIZE_MAX, sizeof(*items)), -ENOMEM);
 	cr_assert_eq(capacity, kept);
 	cr_assert_eq(items[0], 42);

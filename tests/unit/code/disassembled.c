@@ -15,8 +15,8 @@ void object_open(const char *path, struct object *object)
 {
 	*object = (struct object){0};
 	snprintf(object->path, sizeof(object->path), "%s", path);
-	object->module =
-		(struct module){.path = object->path, .base = object->path, .probe_path = object->path};
+	object->module = (struct module){
+		.path = object->path, .base = object->path, .probe_path = object->path};
 	cr_assert_eq(image_open(&object->module, &object->image), 0, "%s", path);
 	cr_assert_eq(unwind_open(&object->image, &object->unwind), 0);
 }
@@ -32,16 +32,20 @@ bool object_build(const char *command, const char *source, struct object *object
 	static unsigned int number;
 	char path[200], test[256];
 
-	snprintf(test, sizeof(test), "command -v %.*s >/dev/null 2>&1", (int)strcspn(command, " "), command);
+	snprintf(test, sizeof(test), "command -v %.*s >/dev/null 2>&1", (int)strcspn(command, " "),
+		 command);
 	if (system(test))
 		return false;
 	snprintf(path, sizeof(path), "%s/object%u.so", scratch(), ++number);
-	shell("%s -shared -nostdlib -fPIC -w tests/unit/code/shapes/%s -o %s", command, source, path);
+	shell("%s -shared -nostdlib -fPIC -w tests/unit/code/shapes/%s -o %s", command, source,
+	      path);
 	object_open(path, object);
 	return true;
 }
 
-/* ---- its symbols ------------------------------------------------------------------------------- */
+/*
+ * ---- its symbols -------------------------------------------------------------------------------
+ */
 
 struct lookup {
 	const char *name; /* NULL: all */
@@ -91,7 +95,9 @@ size_t object_functions(struct object *object, struct named **functions)
 	return lookup.count;
 }
 
-/* ---- its shapes -------------------------------------------------------------------------------- */
+/*
+ * ---- its shapes --------------------------------------------------------------------------------
+ */
 
 struct asked {
 	struct object *object;
@@ -100,7 +106,8 @@ struct asked {
 	size_t count;
 };
 
-static void read_range(struct asked *asked, uint64_t address, uint64_t size, struct code_range *range)
+static void read_range(struct asked *asked, uint64_t address, uint64_t size,
+		       struct code_range *range)
 {
 	uint64_t offset;
 	uint8_t *bytes = malloc(size);
@@ -119,7 +126,8 @@ static bool is_entry_frame(uint64_t address, bool *known, void *context)
 	return unwind_is_entry_frame(&asked->object->unwind, address, known);
 }
 
-static bool find_part(const struct exit_site *jump, bool is_entry, struct code_range *part, void *context)
+static bool find_part(const struct exit_site *jump, bool is_entry, struct code_range *part,
+		      void *context)
 {
 	uint64_t target = jump->target;
 	struct asked *asked = context;
@@ -136,8 +144,8 @@ static bool find_part(const struct exit_site *jump, bool is_entry, struct code_r
 	return false;
 }
 
-int object_shape(struct object *object, const struct named *named, bool with_tables, enum cold_part cold_part,
-		 struct function_shape *shape)
+int object_shape(struct object *object, const struct named *named, bool with_tables,
+		 enum cold_part cold_part, struct function_shape *shape)
 {
 	struct asked asked = {.object = object, .colds = {.is_cold = true}};
 	struct code_range ranges[2];
@@ -166,9 +174,15 @@ int object_shape(struct object *object, const struct named *named, bool with_tab
 	return err;
 }
 
-/* ---- what objdump says --------------------------------------------------------------------------- */
+/*
+ * ---- what objdump says
+ * ---------------------------------------------------------------------------
+ */
 
-/* Behind the mnemonic, or behind its last operand, the address of a direct branch: "jne 1139 <f+0x9>". */
+/*
+ * Behind the mnemonic, or behind its last operand, the address of a direct branch: "jne 1139
+ * <f+0x9>".
+ */
 static uint64_t target_of(const char *text)
 {
 	const char *angle = strrchr(text, '<'), *start;
@@ -182,7 +196,8 @@ static uint64_t target_of(const char *text)
 
 void object_list(const struct object *object, struct listing *listing)
 {
-	const char *tool = object->image.machine == EM_AARCH64 ? "aarch64-linux-gnu-objdump" : "objdump";
+	const char *tool =
+		object->image.machine == EM_AARCH64 ? "aarch64-linux-gnu-objdump" : "objdump";
 	char command[400], text[400];
 	FILE *output;
 
@@ -199,8 +214,8 @@ void object_list(const struct object *object, struct listing *listing)
 			*c = *c == '\t' ? ' ' : *c;
 		line.target = target_of(line.text);
 		if (listing->count % 256 == 0) {
-			listing->lines =
-				realloc(listing->lines, (listing->count + 256) * sizeof(*listing->lines));
+			listing->lines = realloc(listing->lines,
+						 (listing->count + 256) * sizeof(*listing->lines));
 			cr_assert_not_null(listing->lines);
 		}
 		listing->lines[listing->count++] = line;

@@ -12,7 +12,9 @@
 
 #include "disassembled.h"
 
-/* ---- compiled functions, against objdump -------------------------------------------------------- */
+/*
+ * ---- compiled functions, against objdump --------------------------------------------------------
+ */
 
 static const char *const x86_commands[] = {
 	"gcc -O0",
@@ -112,7 +114,8 @@ static void add_line(struct truth *truth, const struct line *line, uint64_t next
 	bool is_direct = kind == EXIT_JUMP || kind == EXIT_CONDITIONAL;
 
 	if (begins(line->text, "call ") || begins(line->text, "bl "))
-		line->target ? add_callee(truth, line->target) : (void)(truth->calls_indirectly = true);
+		line->target ? add_callee(truth, line->target)
+			     : (void)(truth->calls_indirectly = true);
 	truth->calls_indirectly |= begins(line->text, "blr ");
 	if (!kind || (is_direct && is_inside(truth, line->target))) {
 		truth->is_looped_to |= kind && line->target == truth->ranges[0].address;
@@ -121,14 +124,15 @@ static void add_line(struct truth *truth, const struct line *line, uint64_t next
 	if (is_direct)
 		add_callee(truth, line->target);
 	cr_assert_lt(truth->exit_count, 64);
-	truth->exits[truth->exit_count++] = (struct exit_site){.address = line->address,
-							       .target = line->target,
-							       .kind = (uint8_t)kind,
-							       .length = (uint8_t)(next - line->address)};
+	truth->exits[truth->exit_count++] =
+		(struct exit_site){.address = line->address,
+				   .target = line->target,
+				   .kind = (uint8_t)kind,
+				   .length = (uint8_t)(next - line->address)};
 }
 
-static void tell_truth(struct object *object, const struct listing *listing, const struct named *named,
-		       struct truth *truth)
+static void tell_truth(struct object *object, const struct listing *listing,
+		       const struct named *named, struct truth *truth)
 {
 	struct named cold;
 	char name[80];
@@ -141,7 +145,8 @@ static void tell_truth(struct object *object, const struct listing *listing, con
 		const struct line *line = &listing->lines[i];
 
 		if (is_inside(truth, line->address))
-			add_line(truth, line, i + 1 < listing->count ? line[1].address : line->address);
+			add_line(truth, line,
+				 i + 1 < listing->count ? line[1].address : line->address);
 	}
 }
 
@@ -160,38 +165,41 @@ static bool is_told_apart(const char *name, bool leaves)
 	return leaves ? begins(name, "tail_") : !begins(name, "table_leaf");
 }
 
-static void assert_same_exits(const struct truth *truth, const struct function_shape *shape, const char *name,
-			      bool has_exact_tables, const char *command)
+static void assert_same_exits(const struct truth *truth, const struct function_shape *shape,
+			      const char *name, bool has_exact_tables, const char *command)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < truth->exit_count; i++) {
-		const struct exit_site *wanted = &truth->exits[i], *site = site_at(shape, wanted->address);
+		const struct exit_site *wanted = &truth->exits[i],
+				       *site = site_at(shape, wanted->address);
 		bool is_sure = wanted->kind != EXIT_INDIRECT || is_told_apart(name, true);
 
 		found += site != NULL;
 		if (!site && !is_sure)
 			continue;
-		cr_assert_not_null(site, "%s: %s: no exit at %" PRIx64, command, name, wanted->address);
-		cr_assert_eq(site->kind, wanted->kind, "%s: %s at %" PRIx64, command, name, wanted->address);
+		cr_assert_not_null(site, "%s: %s: no exit at %" PRIx64, command, name,
+				   wanted->address);
+		cr_assert_eq(site->kind, wanted->kind, "%s: %s at %" PRIx64, command, name,
+			     wanted->address);
 		if (wanted->kind != EXIT_INDIRECT)
 			cr_assert_eq(site->target, wanted->target);
 		else if (has_exact_tables)
 			cr_assert(is_sure || !is_told_apart(name, false),
-				  "%s: %s: a table at %" PRIx64 " is taken for an exit", command, name,
-				  wanted->address);
+				  "%s: %s: a table at %" PRIx64 " is taken for an exit", command,
+				  name, wanted->address);
 		if (wanted->length && is_inside(truth, wanted->address + wanted->length))
 			cr_assert_eq(site->length, wanted->length);
 	}
-	cr_assert_eq(found, shape->exit_count, "%s: %s: %zu exits, not %zu", command, name, shape->exit_count,
-		     found);
+	cr_assert_eq(found, shape->exit_count, "%s: %s: %zu exits, not %zu", command, name,
+		     shape->exit_count, found);
 }
 
-static void assert_same_calls(const struct truth *truth, const struct function_shape *shape, const char *name,
-			      const char *command)
+static void assert_same_calls(const struct truth *truth, const struct function_shape *shape,
+			      const char *name, const char *command)
 {
-	cr_assert_eq(shape->callee_count, truth->callee_count, "%s: %s: %zu callees, not %zu", command, name,
-		     shape->callee_count, truth->callee_count);
+	cr_assert_eq(shape->callee_count, truth->callee_count, "%s: %s: %zu callees, not %zu",
+		     command, name, shape->callee_count, truth->callee_count);
 	for (size_t i = 0; i < shape->callee_count; i++) {
 		bool is_one = false;
 
@@ -205,23 +213,27 @@ static void assert_same_calls(const struct truth *truth, const struct function_s
 	cr_assert_not(shape->enters_kernel);
 }
 
-/* Arrays of a variable size may be given back by a load that looks like a switch; nothing else does. */
+/*
+ * Arrays of a variable size may be given back by a load that looks like a switch; nothing else
+ * does.
+ */
 static void assert_stack(const struct function_shape *shape, const char *name, const char *command)
 {
 	bool may = begins(name, "variable") || begins(name, "aligned_variable");
 
-	cr_assert(!shape->loads_stack_pointer || may, "%s: %s loads the stack pointer", command, name);
+	cr_assert(!shape->loads_stack_pointer || may, "%s: %s loads the stack pointer", command,
+		  name);
 }
 
-static void assert_leaf(const struct truth *truth, const struct function_shape *shape, const char *name,
-			const char *command)
+static void assert_leaf(const struct truth *truth, const struct function_shape *shape,
+			const char *name, const char *command)
 {
 	bool is_leaf = !truth->callee_count && !truth->calls_indirectly;
 
 	for (size_t i = 0; i < shape->exit_count; i++)
 		is_leaf &= shape->exits[i].kind == EXIT_RETURN;
-	cr_assert_eq(function_shape_is_leaf(shape), is_leaf && !shape->loads_stack_pointer, "%s: %s", command,
-		     name);
+	cr_assert_eq(function_shape_is_leaf(shape), is_leaf && !shape->loads_stack_pointer,
+		     "%s: %s", command, name);
 }
 
 static void compare(struct object *object, const struct listing *listing, const struct named *named,
@@ -233,8 +245,8 @@ static void compare(struct object *object, const struct listing *listing, const 
 
 	tell_truth(object, listing, named, &truth);
 	for (int with_tables = 1; with_tables >= 0; with_tables--) {
-		cr_assert_eq(object_shape(object, named, with_tables, COLD_TOLD, &shape), 0, "%s: %s: %s",
-			     command, named->name, shape.why);
+		cr_assert_eq(object_shape(object, named, with_tables, COLD_TOLD, &shape), 0,
+			     "%s: %s: %s", command, named->name, shape.why);
 		cr_assert(shape.decoded);
 		cr_assert_eq(shape.range_count, truth.range_count, "%s: %s", command, named->name);
 		assert_same_exits(&truth, &shape, named->name, with_tables && is_exact, command);
@@ -330,13 +342,14 @@ Test(disassemble, the_test_program_itself_is_understood)
 		size_t returns = 0, wanted = 0;
 		struct function_shape shape;
 
-		cr_assert_eq(object_shape(&object, &functions[i], true, COLD_ASKED, &shape), 0, "%s: %s",
-			     functions[i].name, shape.why);
+		cr_assert_eq(object_shape(&object, &functions[i], true, COLD_ASKED, &shape), 0,
+			     "%s: %s", functions[i].name, shape.why);
 		for (size_t k = 0; k < shape.exit_count; k++)
 			returns += shape.exits[k].kind == EXIT_RETURN;
 		for (size_t k = 0; k < shape.range_count; k++)
 			wanted += count_returns(&listing, &shape.ranges[k]);
-		cr_assert_eq(returns, wanted, "%s: %zu returns, not %zu", functions[i].name, returns, wanted);
+		cr_assert_eq(returns, wanted, "%s: %zu returns, not %zu", functions[i].name,
+			     returns, wanted);
 		function_shape_clear(&shape);
 	}
 	free(functions);
@@ -354,7 +367,8 @@ Test(disassemble, a_jump_to_an_unknown_part_is_refused)
 	cr_assert(object_build("gcc -O2", "flow.c", &object));
 	cr_assert(object_find(&object, "has_cold", &named));
 	cr_assert_eq(object_shape(&object, &named, true, COLD_UNKNOWN, &shape), -ENOTSUP);
-	cr_assert_not_null(strstr(shape.why, "a jump to a part that is not known"), "%s", shape.why);
+	cr_assert_not_null(strstr(shape.why, "a jump to a part that is not known"), "%s",
+			   shape.why);
 	cr_assert_not(shape.decoded);
 	function_shape_clear(&shape);
 	cr_assert_eq(object_shape(&object, &named, true, COLD_ASKED, &shape), 0);
@@ -363,13 +377,17 @@ Test(disassemble, a_jump_to_an_unknown_part_is_refused)
 	object_close(&object);
 }
 
-/* ---- bytes, by hand ------------------------------------------------------------------------------ */
+/*
+ * ---- bytes, by hand
+ * ------------------------------------------------------------------------------
+ */
 
 enum { AT = 0x1000 };
 
 static struct function_shape shape;
 
-static int read_ranges(uint16_t machine, const struct code_range *ranges, size_t count, uint64_t probe)
+static int read_ranges(uint16_t machine, const struct code_range *ranges, size_t count,
+		       uint64_t probe)
 {
 	struct function_code code = {
 		.machine = machine, .ranges = ranges, .range_count = count, .probe = probe};
@@ -390,9 +408,11 @@ static int read_code(uint16_t machine, const void *bytes, size_t size)
 	return err;
 }
 
-#define X86(...) read_code(EM_X86_64, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
-#define ARM64(...) \
-	read_code(EM_AARCH64, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}))
+#define X86(...) \
+	read_code(EM_X86_64, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+#define ARM64(...)                                             \
+	read_code(EM_AARCH64, (const uint32_t[]){__VA_ARGS__}, \
+		  sizeof((const uint32_t[]){__VA_ARGS__}))
 
 #define RET  0xc3
 #define NOP  0x90
@@ -437,7 +457,8 @@ Test(disassemble, returns_in_all_forms)
 	assert_refused(X86(NOP, 0xcb), "bytes that cannot be decoded at +0x1"); /* far */
 	assert_refused(X86(NOP, 0x48, 0xcf), "cannot be decoded at +0x1");	/* iretq */
 	assert_refused(X86(0x66, RET), "cannot be decoded at +0x0");
-	assert_refused(X86(0x2e, RET), "a segment prefix, on which the kernel takes no probe at +0x0");
+	assert_refused(X86(0x2e, RET),
+		       "a segment prefix, on which the kernel takes no probe at +0x0");
 	assert_refused(X86(0x3e, RET), "a notrack or ds prefix");
 	function_shape_clear(&shape);
 }
@@ -478,7 +499,8 @@ Test(disassemble, jumps_that_leave)
 	cr_assert_eq(X86(0x67, 0xe3, 0x40, 0xeb, 0xfb), 0); /* jecxz */
 	cr_assert_eq(only_exit(0, EXIT_CONDITIONAL, 3)->width, 32);
 	assert_refused(X86(0xe2, 0x40, RET), "a loop instruction");
-	cr_assert_eq(X86(NOP, 0xe2, 0xfd, RET), 0);			/* inside it is just a loop */
+	/* inside it is just a loop */
+	cr_assert_eq(X86(NOP, 0xe2, 0xfd, RET), 0);
 	assert_refused(X86(0x2e, 0x75, 0x40, RET), "a segment prefix"); /* a hint: not taken */
 	assert_refused(X86(0x3e, 0xe9, 0, 1, 0, 0), "a notrack or ds prefix");
 	assert_refused(X86(0x66, 0xe9, 0x00, 0x01, 0x00, 0x00), "cannot be decoded");
@@ -519,15 +541,23 @@ Test(disassemble, indirect_jumps_with_their_operands)
 	/* A notrack jump is a table's if there is code that only it can lead to. */
 	cr_assert_eq(X86(0x3e, 0xff, 0xe0, 0x31, 0xc0, RET), 0);
 	only_exit(5, EXIT_RETURN, 1);
-	/* Or if it goes where a table tells: movslq (%rdx, %rdi, 4), %rax; add %rdx, %rax (or %rax, %rdx). */
-	cr_assert_eq(X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0x3e, 0xff, 0xe0, RET), 0);
+	/*
+	 * Or if it goes where a table tells: movslq (%rdx, %rdi, 4), %rax; add %rdx, %rax (or %rax,
+	 * %rdx).
+	 */
+	cr_assert_eq(
+		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0x3e, 0xff, 0xe0, RET),
+		0);
 	only_exit(12, EXIT_RETURN, 1);
-	cr_assert_eq(X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xc2, 0x3e, 0xff, 0xe2, RET), 0);
+	cr_assert_eq(
+		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xc2, 0x3e, 0xff, 0xe2, RET),
+		0);
 	only_exit(12, EXIT_RETURN, 1);
 	cr_assert_eq(X86(0x74, 0x08, 0x3e, 0xff, 0x24, 0xc5, 0x00, 0x10, 0x40, 0x00, RET), 0);
 	only_exit(10, EXIT_RETURN, 1);
-	assert_refused(X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x89, 0xd0, 0x3e, 0xff, 0xe0, RET),
-		       "notrack jump that may leave at +0x9");
+	assert_refused(
+		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x89, 0xd0, 0x3e, 0xff, 0xe0, RET),
+		"notrack jump that may leave at +0x9");
 	assert_refused(X86(0x3e, 0xff, 0xe0), "notrack jump that may leave at +0x0");
 	assert_refused(X86(0x74, 0x01, RET, 0x3e, 0xff, 0xe0, NOP, NOP),
 		       "notrack jump that may leave at +0x3");
@@ -544,7 +574,8 @@ Test(disassemble, calls_and_the_kernel)
 	cr_assert_eq(shape.callees[0], AT + 0x105);
 	cr_assert_eq(shape.callees[1], AT + 0x1000f);
 	cr_assert_not(function_shape_is_leaf(&shape));
-	cr_assert_eq(X86(0x66, 0x66, 0x48, 0xe8, 0, 1, 0, 0, RET), 0); /* as __tls_get_addr is called */
+	/* as __tls_get_addr is called */
+	cr_assert_eq(X86(0x66, 0x66, 0x48, 0xe8, 0, 1, 0, 0, RET), 0);
 	cr_assert_eq(shape.callees[0], AT + 0x108);
 	cr_assert_eq(X86(0xff, 0xd0, RET), 0);
 	cr_assert(shape.calls_indirectly);
@@ -556,12 +587,16 @@ Test(disassemble, calls_and_the_kernel)
 	cr_assert_not(function_shape_is_leaf(&shape));
 	cr_assert_eq(X86(0xcd, 0x80, RET), 0);
 	cr_assert(shape.enters_kernel);
-	/* Recursion is a call; one into its own middle is not understood; one of the next only pushes. */
+	/*
+	 * Recursion is a call; one into its own middle is not understood; one of the next only
+	 * pushes.
+	 */
 	cr_assert_eq(X86(PUSH, 0xe8, 0xfa, 0xff, 0xff, 0xff, POP, RET), 0);
 	cr_assert_eq(shape.callee_count, 1);
 	cr_assert_eq(shape.callees[0], AT);
 	cr_assert_not(shape.is_looped_to);
-	assert_refused(X86(PUSH, 0xe8, 0x01, 0, 0, 0, RET, RET), "a call into its own middle at +0x1");
+	assert_refused(X86(PUSH, 0xe8, 0x01, 0, 0, 0, RET, RET),
+		       "a call into its own middle at +0x1");
 	cr_assert_eq(X86(0xe8, 0, 0, 0, 0, 0x58, RET), 0);
 	cr_assert_eq(shape.callee_count, 0);
 	function_shape_clear(&shape);
@@ -572,11 +607,12 @@ Test(disassemble, where_it_may_end)
 	cr_assert_eq(X86(0xe8, 0, 1, 0, 0), 0); /* a call that does not come back */
 	cr_assert_eq(shape.exit_count, 0);
 	cr_assert_eq(X86(0xe8, 0, 1, 0, 0, NOP, 0xcc, 0x0f, 0x1f, 0), 0);
-	cr_assert_eq(X86(0x0f, 0x0b), 0);		    /* ud2 */
-	cr_assert_eq(X86(0x67, 0x0f, 0xb9, 0x40, 0x12), 0); /* ud1, as clang's sanitizers write it */
-	cr_assert_eq(X86(0xf4), 0);			    /* hlt */
-	cr_assert_eq(X86(0x0f, 0x05), 0);		    /* a system call that does not */
-	cr_assert_eq(X86(RET, 0, 0, 0, 0, 0), 0);	    /* padding */
+	cr_assert_eq(X86(0x0f, 0x0b), 0); /* ud2 */
+	/* ud1, as clang's sanitizers write it */
+	cr_assert_eq(X86(0x67, 0x0f, 0xb9, 0x40, 0x12), 0);
+	cr_assert_eq(X86(0xf4), 0);		  /* hlt */
+	cr_assert_eq(X86(0x0f, 0x05), 0);	  /* a system call that does not */
+	cr_assert_eq(X86(RET, 0, 0, 0, 0, 0), 0); /* padding */
 	only_exit(0, EXIT_RETURN, 1);
 	cr_assert_eq(X86(RET, 0xcc, 0xcc, NOP), 0);
 	assert_refused(X86(NOP, 0x31, 0xc0), "it runs on into what follows at +0x3");
@@ -598,15 +634,23 @@ Test(disassemble, data_between_the_code)
 	assert_refused(X86(0x3e, 0xff, 0xe0, 0x06, RET), "cannot be decoded at +0x3");
 	cr_assert_eq(X86(0x3e, 0xff, 0xe0, RET, 0x31, 0xc0, RET), 0);
 	cr_assert_eq(shape.exit_count, 2);
-	/* Its own constant, which a load tells: mov 2(%rip), %eax; ret; int3; .long c3c3c3c3; and a table's.
+	/*
+	 * Its own constant, which a load tells: mov 2(%rip), %eax; ret; int3; .long c3c3c3c3; and a
+	 * table's.
 	 */
-	cr_assert_eq(X86(0x8b, 0x05, 0x05, 0, 0, 0, 0x3e, 0xff, 0xe0, 0x90, RET, RET, RET, RET, RET, RET), 0);
+	cr_assert_eq(X86(0x8b, 0x05, 0x05, 0, 0, 0, 0x3e, 0xff, 0xe0, 0x90, RET, RET, RET, RET, RET,
+			 RET),
+		     0);
 	cr_assert_eq(shape.exit_count, 2);
 	cr_assert_eq(shape.exits[0].address, AT + 10);
 	cr_assert_eq(shape.exits[1].address, AT + 15);
 	/* An exit inside another instruction: a breakpoint would change that one. */
-	assert_refused(X86(0x74, 0x01, 0xb8, RET, 0, 0, 0, RET), "an exit inside of another instruction");
-	/* A jump over a lock prefix, as old C libraries have it, is fine: lock; cmpxchg %ecx, (%rdx); ret */
+	assert_refused(X86(0x74, 0x01, 0xb8, RET, 0, 0, 0, RET),
+		       "an exit inside of another instruction");
+	/*
+	 * A jump over a lock prefix, as old C libraries have it, is fine: lock; cmpxchg %ecx,
+	 * (%rdx); ret
+	 */
 	cr_assert_eq(X86(0x74, 0x01, 0xf0, 0x0f, 0xb1, 0x0a, RET), 0);
 	only_exit(6, EXIT_RETURN, 1);
 	function_shape_clear(&shape);
@@ -614,7 +658,10 @@ Test(disassemble, data_between_the_code)
 
 Test(disassemble, instructions_newer_than_capstone)
 {
-	/* vpmadd52luq, vgf2p8affineqb with a constant, vaesenc %ymm, rdsspq, rdpkru, kmovd; then ret */
+	/*
+	 * vpmadd52luq, vgf2p8affineqb with a constant, vaesenc %ymm, rdsspq, rdpkru, kmovd; then
+	 * ret
+	 */
 	cr_assert_eq(X86(0x62, 0xf2, 0xed, 0x28, 0xb4, 0xc1, RET), 0);
 	only_exit(6, EXIT_RETURN, 1);
 	cr_assert_eq(X86(0x62, 0xf3, 0xf5, 0x48, 0xce, 0xc2, RET, RET), 0);
@@ -631,8 +678,10 @@ Test(disassemble, instructions_newer_than_capstone)
 	only_exit(3, EXIT_RETURN, 1);
 	cr_assert_eq(X86(0xc5, 0xfb, 0x93, 0xc0, RET), 0);
 	only_exit(4, EXIT_RETURN, 1);
-	assert_refused(X86(0x62, 0xf4, 0x7c, 0x18, 0xff, 0xf3, RET), "cannot be decoded"); /* APX push2 */
-	assert_refused(X86(0xf3, 0x0f, 0x01, 0xec, RET), "cannot be decoded");		   /* uiret */
+	/* APX push2 */
+	assert_refused(X86(0x62, 0xf4, 0x7c, 0x18, 0xff, 0xf3, RET), "cannot be decoded");
+	/* uiret */
+	assert_refused(X86(0xf3, 0x0f, 0x01, 0xec, RET), "cannot be decoded");
 	function_shape_clear(&shape);
 }
 
@@ -704,15 +753,18 @@ Test(disassemble, stack_switches_and_frames)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		cr_assert_eq(read_code(EM_X86_64, cases[i].bytes, cases[i].size), 0, "%s: %s", cases[i].what,
-			     shape.why);
+		cr_assert_eq(read_code(EM_X86_64, cases[i].bytes, cases[i].size), 0, "%s: %s",
+			     cases[i].what, shape.why);
 		cr_assert_eq(shape.loads_stack_pointer, cases[i].loads, "%s", cases[i].what);
 		cr_assert(!cases[i].loads || !function_shape_is_leaf(&shape));
 	}
 	function_shape_clear(&shape);
 }
 
-/* ---- what the unwind tables tell ------------------------------------------------------------------ */
+/*
+ * ---- what the unwind tables tell
+ * ------------------------------------------------------------------
+ */
 
 /* The frame is built at the addresses in `built`; known everywhere. */
 struct frames {
@@ -765,7 +817,9 @@ Test(disassemble, only_where_the_frame_is_gone_a_jump_leaves)
 	cr_assert_eq(FRAMED(jump, AT), 0);
 	cr_assert_eq(shape.exit_count, 2);
 	assert_refused(FRAMED(jump, AT + 5), "a jump to a part that is not known (0x110a) at +0x5");
-	/* Tables that show the return itself in the midst of the frame tell nothing of the jumps. */
+	/*
+	 * Tables that show the return itself in the midst of the frame tell nothing of the jumps.
+	 */
 	cr_assert_eq(FRAMED(jump, AT + 5, AT + 4), 0);
 	cr_assert_eq(shape.exit_count, 2);
 	/* Without a return what the target looks like decides. */
@@ -778,8 +832,10 @@ Test(disassemble, only_where_the_frame_is_gone_a_jump_leaves)
 Test(disassemble, parts_elsewhere)
 {
 	static const uint8_t body[] = {0x74, 0x7e, RET, 0x31, 0xc0, RET};
-	static const uint8_t cold[] = {0xe8, 0, 1, 0, 0, 0x75, 0x01, RET, 0xe9, 0x76, 0xff, 0xff, 0xff};
-	const struct code_range ranges[] = {{body, AT, sizeof(body)}, {cold, AT + 0x80, sizeof(cold)}};
+	static const uint8_t cold[] = {0xe8, 0,	   1,	 0,    0,    0x75, 0x01,
+				       RET,  0xe9, 0x76, 0xff, 0xff, 0xff};
+	const struct code_range ranges[] = {{body, AT, sizeof(body)},
+					    {cold, AT + 0x80, sizeof(cold)}};
 
 	cr_assert_eq(read_ranges(EM_X86_64, ranges, 2, AT), 0, "%s", shape.why);
 	cr_assert_eq(shape.exit_count, 3);
@@ -794,7 +850,10 @@ Test(disassemble, parts_elsewhere)
 	function_shape_clear(&shape);
 }
 
-/* ---- arm64 ----------------------------------------------------------------------------------------- */
+/*
+ * ---- arm64
+ * -----------------------------------------------------------------------------------------
+ */
 
 Test(disassemble, arm64_branches)
 {
@@ -848,11 +907,13 @@ Test(disassemble, arm64_ends_and_refusals)
 {
 	assert_refused(ARM64(0xd65f0bff), "a branch that checks a signed address"); /* retaa */
 	assert_refused(ARM64(0xd65f0fff), "a branch that checks a signed address"); /* retab */
-	assert_refused(ARM64(0xd71f0a11), "a branch that checks a signed address"); /* braa x16, x17 */
-	assert_refused(ARM64(0xd69f03e0), "cannot be decoded");			    /* eret */
+	/* braa x16, x17 */
+	assert_refused(ARM64(0xd71f0a11), "a branch that checks a signed address");
+	assert_refused(ARM64(0xd69f03e0), "cannot be decoded"); /* eret */
 	assert_refused(ARM64(0x54000810, 0xd65f03c0), "a hinted conditional branch");
 	assert_refused(ARM64(0x8b000000), "it runs on into what follows at +0x4");
-	assert_refused(read_code(EM_AARCH64, (uint8_t[]){0xc0, 0x03, 0x5f}, 3), "cannot be decoded");
+	assert_refused(read_code(EM_AARCH64, (uint8_t[]){0xc0, 0x03, 0x5f}, 3),
+		       "cannot be decoded");
 	cr_assert_eq(ARM64(0xd503237f, 0x94000040, 0xd50323ff, 0xd65f03c0),
 		     0); /* paciasp; bl; autiasp; ret */
 	only_exit(12, EXIT_RETURN, 4);
@@ -876,8 +937,12 @@ Test(disassemble, arm64_stack)
 	cr_assert(shape.loads_stack_pointer);
 	cr_assert_eq(ARM64(0xf9400029, 0x9100013f, 0xd65f03c0), 0); /* ldr x9, [x1]; mov sp, x9 */
 	cr_assert(shape.loads_stack_pointer);
-	/* stp x29, x30, [sp, -32]!; mov x29, sp; sub sp, sp, x0; mov sp, x29; ldp x29, x30, [sp], 32; ret */
-	cr_assert_eq(ARM64(0xa9be7bfd, 0x910003fd, 0xcb2063ff, 0x910003bf, 0xa8c27bfd, 0xd65f03c0), 0);
+	/*
+	 * stp x29, x30, [sp, -32]!; mov x29, sp; sub sp, sp, x0; mov sp, x29; ldp x29, x30, [sp],
+	 * 32; ret
+	 */
+	cr_assert_eq(ARM64(0xa9be7bfd, 0x910003fd, 0xcb2063ff, 0x910003bf, 0xa8c27bfd, 0xd65f03c0),
+		     0);
 	cr_assert_not(shape.loads_stack_pointer);
 	/* sub x9, sp, 80; and sp, x9, -64; ret (clang's realigned frame) */
 	cr_assert_eq(ARM64(0xd10143e9, 0x927ae53f, 0xd65f03c0), 0);
@@ -885,7 +950,10 @@ Test(disassemble, arm64_stack)
 	function_shape_clear(&shape);
 }
 
-/* ---- anything -------------------------------------------------------------------------------------- */
+/*
+ * ---- anything
+ * --------------------------------------------------------------------------------------
+ */
 
 Test(disassemble, other_machines_are_refused)
 {
@@ -910,8 +978,9 @@ Test(disassemble, random_code_is_safe)
 		uint8_t bytes[40];
 
 		for (size_t i = 0; i < size; i++)
-			bytes[i] = rand_r(&seed) % 4 ? likely[(size_t)rand_r(&seed) % sizeof(likely)]
-						     : (uint8_t)rand_r(&seed);
+			bytes[i] = rand_r(&seed) % 4
+					   ? likely[(size_t)rand_r(&seed) % sizeof(likely)]
+					   : (uint8_t)rand_r(&seed);
 		if (read_code(machine, bytes, size)) {
 			cr_assert_neq(shape.why[0], '\0');
 			continue;

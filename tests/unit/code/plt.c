@@ -11,7 +11,8 @@
 /* Against objdump, which names each stub `name@plt`. */
 static size_t compare_stubs(const char *objdump, const char *path)
 {
-	struct module module = {.path = (char *)path, .probe_path = (char *)path, .base = (char *)path};
+	struct module module = {
+		.path = (char *)path, .probe_path = (char *)path, .base = (char *)path};
 	char command[512], line[256], name[128];
 	struct image image;
 	struct stubs stubs;
@@ -31,8 +32,8 @@ static size_t compare_stubs(const char *objdump, const char *path)
 		    !strstr(line, "@plt>:"))
 			continue;
 		target = stubs_target(&stubs, address);
-		cr_expect(target && strcmp(target, name) == 0, "%s at %#" PRIx64 ": %s, not %s", path,
-			  address, target ? target : "nothing", name);
+		cr_expect(target && strcmp(target, name) == 0, "%s at %#" PRIx64 ": %s, not %s",
+			  path, address, target ? target : "nothing", name);
 		found++;
 	}
 	cr_assert_eq(pclose(lines), 0);
@@ -49,7 +50,8 @@ static size_t compare_stubs(const char *objdump, const char *path)
 
 static void build(const char *compiler, const char *flags, const char *path)
 {
-	shell("echo '" SOURCE "' | %s -O2 -shared -fPIC -nostdlib %s -x c - -o %s", compiler, flags, path);
+	shell("echo '" SOURCE "' | %s -O2 -shared -fPIC -nostdlib %s -x c - -o %s", compiler, flags,
+	      path);
 }
 
 static void compare_build(const char *compiler, const char *objdump, const char *flags)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The jumps of a loop that comes back to the probe: all of them, or none where one may be missing. */
+/*
+ * The jumps of a loop that comes back to the probe: all of them, or none where one may be missing.
+ */
 #include "code/reentry.h"
 
 #include <elf.h>

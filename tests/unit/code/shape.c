@@ -83,7 +83,8 @@ static void assert_cold(const char *path, const char *name, const struct named *
 
 Test(shape, cold_parts_with_and_without_symbols)
 {
-	static const char *const names[] = {"has_cold", "table"}; /* by a jump; by a jump table alone */
+	/* by a jump; by a jump table alone */
+	static const char *const names[] = {"has_cold", "table"};
 	struct object object;
 	struct named colds[2];
 	char stripped[300];
@@ -110,8 +111,8 @@ static size_t count_kind(const struct function_shape *shape, enum exit_kind kind
 }
 
 /*
- * A part that begins with the frame of an entry: a symbol tells it; without, that a conditional jump goes
- * there.
+ * A part that begins with the frame of an entry: a symbol tells it; without, that a conditional
+ * jump goes there.
  */
 Test(shape, a_part_at_the_entry_frame)
 {
@@ -135,8 +136,8 @@ Test(shape, a_part_at_the_entry_frame)
 }
 
 /*
- * Where an indirect jump goes is told at the hit, by two ranges. What lies between the parts is not the
- * function's: one that has more of them is not taken unless it does not jump so.
+ * Where an indirect jump goes is told at the hit, by two ranges. What lies between the parts is not
+ * the function's: one that has more of them is not taken unless it does not jump so.
  */
 Test(shape, an_indirect_jump_among_many_parts_is_refused)
 {
@@ -162,7 +163,8 @@ Test(shape, an_indirect_jump_among_many_parts_is_refused)
 		int err;
 
 		snprintf(text, sizeof(text), source, cases[i].second, cases[i].end);
-		shell("cat >%s.s <<'END'\n%s\nEND\ngcc -shared -nostdlib %s.s -o %s", path, text, path, path);
+		shell("cat >%s.s <<'END'\n%s\nEND\ngcc -shared -nostdlib %s.s -o %s", path, text,
+		      path, path);
 		open_shapes(path);
 		err = shapes_of(shapes, function_of("f"), &shape);
 		if (cases[i].parts) {
@@ -203,7 +205,8 @@ Test(shape, a_file_that_cannot_be_read_is_told)
 	open_shapes(path);
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(shapes_of(shapes, function_of("leaf"), &shape), -ENOTSUP);
-	cr_assert_not_null(strstr(shape->why, "its file cannot be read: No such file"), "%s", shape->why);
+	cr_assert_not_null(strstr(shape->why, "its file cannot be read: No such file"), "%s",
+			   shape->why);
 	close_shapes();
 }
 
@@ -215,12 +218,16 @@ Test(shape, loops_to_the_probe)
 	cr_assert_not(shape_of("leaf_loop")->is_looped_to);
 	close_shapes();
 	open_shapes(build("gcc -O1 -fcf-protection=full", "flow.c"));
-	cr_assert_eq(function_of("loop_first")->probe_offset, function_of("loop_first")->file_offset);
+	cr_assert_eq(function_of("loop_first")->probe_offset,
+		     function_of("loop_first")->file_offset);
 	cr_assert_not(shape_of("loop_first")->is_looped_to);
 	close_shapes();
 }
 
-/* ---- closed call trees --------------------------------------------------------------------------- */
+/*
+ * ---- closed call trees
+ * ---------------------------------------------------------------------------
+ */
 
 static void assert_closed(const char *command)
 {

@@ -31,9 +31,13 @@ static bool is_there(const char *program)
 	return system(command) == 0;
 }
 
-#define LIBRARY(compiler, flags) compiler " " flags " -w -Wno-psabi -shared -fPIC -nostdlib p.c -o p"
+#define LIBRARY(compiler, flags) \
+	compiler " " flags " -w -Wno-psabi -shared -fPIC -nostdlib p.c -o p"
 
-/* ---- what compilers make of frames that move their stack pointer themselves ---------------------- */
+/*
+ * ---- what compilers make of frames that move their stack pointer themselves
+ * ----------------------
+ */
 
 static const char *const frames =
 	"#include <stddef.h>\n"
@@ -112,7 +116,10 @@ Test(stack_switch, own_frames_on_arm64_are_none)
 	}
 }
 
-/* ---- what goes over to another stack -------------------------------------------------------------- */
+/*
+ * ---- what goes over to another stack
+ * --------------------------------------------------------------
+ */
 
 /* Finds it at `change`, wherever else it looks, with tables and symbols and without. */
 static void assert_found(const char *compiler, const char *objdump, const char *body)
@@ -132,7 +139,8 @@ static void assert_found(const char *compiler, const char *objdump, const char *
 			struct stack_switch found;
 
 			snprintf(text, sizeof(text), forms[i], body);
-			snprintf(command, sizeof(command), LIBRARY("%s", "-O2 %s"), compiler, flags[k]);
+			snprintf(command, sizeof(command), LIBRARY("%s", "-O2 %s"), compiler,
+				 flags[k]);
 			found = switch_in(command, text);
 			cr_assert(found.found, "%s %s", command, text);
 			if (*flags[k])
@@ -197,7 +205,10 @@ Test(stack_switch, by_hand_is_found)
 	}
 }
 
-/* In a frame that its compiler describes to the unwind tables: they do not know of what is done by hand. */
+/*
+ * In a frame that its compiler describes to the unwind tables: they do not know of what is done by
+ * hand.
+ */
 Test(stack_switch, by_hand_behind_the_tables_back_is_found)
 {
 	static const char *const bodies[] = {
@@ -218,8 +229,9 @@ Test(stack_switch, by_hand_behind_the_tables_back_is_found)
 				"void use(void *);\nvoid change(void *to) { use(to); __asm__ volatile(\"%s\" : : "
 				"\"r\"(to)); }\nvoid frame(void) { use(0); use(0); }",
 				bodies[i]);
-			snprintf(command, sizeof(command), LIBRARY("%s", "-fno-omit-frame-pointer %s"),
-				 compilers[k / 3], levels[k % 3]);
+			snprintf(command, sizeof(command),
+				 LIBRARY("%s", "-fno-omit-frame-pointer %s"), compilers[k / 3],
+				 levels[k % 3]);
 			cr_assert(switch_in(command, text).found, "%s %s", command, text);
 		}
 	}
@@ -230,22 +242,25 @@ Test(stack_switch, data_among_the_code_is_passed)
 {
 	struct stack_switch found;
 
-	found = switch_in(LIBRARY("gcc", "-O2"),
-			  "__asm__(\".text\\ntable: .rept 64\\n.byte 0x06,0x5c,0x5b,0x27,0x5c,0xc3\\n.endr\\n"
-			  ".globl f\\n.type f,@function\\nf: ret\\n.size f,.-f\");");
+	found = switch_in(
+		LIBRARY("gcc", "-O2"),
+		"__asm__(\".text\\ntable: .rept 64\\n.byte 0x06,0x5c,0x5b,0x27,0x5c,0xc3\\n.endr\\n"
+		".globl f\\n.type f,@function\\nf: ret\\n.size f,.-f\");");
 	cr_assert_not(found.found, "at %#lx", (unsigned long)found.address);
-	found = switch_in(LIBRARY("gcc", "-O2"),
-			  "__asm__(\".text\\ntable: .rept 64\\n.byte 0x06,0x5c,0x5b,0x27,0x5c,0xc3\\n.endr\\n"
-			  ".globl f\\n.type f,@function\\nf: mov (%rdi), %rsp; ret\\n.size f,.-f\");");
+	found = switch_in(
+		LIBRARY("gcc", "-O2"),
+		"__asm__(\".text\\ntable: .rept 64\\n.byte 0x06,0x5c,0x5b,0x27,0x5c,0xc3\\n.endr\\n"
+		".globl f\\n.type f,@function\\nf: mov (%rdi), %rsp; ret\\n.size f,.-f\");");
 	cr_assert(found.found);
 }
 
 /* Nothing that is known leads there: not the end of what stands before. */
 Test(stack_switch, what_is_reached_from_nowhere_is_found)
 {
-	cr_assert(switch_in(LIBRARY("gcc", "-O2 -s"),
-			    "__asm__(\".text\\nnop\\nret\\nmov %rsp, (%rdi); mov %rsi, %rsp; ret\");")
-			  .found);
+	cr_assert(
+		switch_in(LIBRARY("gcc", "-O2 -s"),
+			  "__asm__(\".text\\nnop\\nret\\nmov %rsp, (%rdi); mov %rsi, %rsp; ret\");")
+			.found);
 }
 
 /* As in libaom and libjpeg: realigned by hand, the old stack pointer kept on the new stack. */
@@ -265,7 +280,9 @@ Test(stack_switch, own_by_hand_is_none)
 		"2: call fail; 3: sub $64, %rsp; call use; mov -8(%rbp), %rsp; leave; ret",
 		"push %rbx; test %rdi, %rdi; je 2f; mov %rsp, %rbx; jmp 3f; 2: call fail; 3: sub $64, %rsp; call use; "
 		"mov %rbx, %rsp; pop %rbx; ret",
-		/* As gcc realigns where r10 is taken: its register is kept in the frame by a push. */
+		/*
+		 * As gcc realigns where r10 is taken: its register is kept in the frame by a push.
+		 */
 		"push %r13; lea 16(%rsp), %r13; and $-32, %rsp; push -8(%r13); push %rbp; mov %rsp, %rbp; push %r15; "
 		"push %r13; push %rbx; sub $96, %rsp; call use; xor %r13, %r13; lea -24(%rbp), %rsp; pop %rbx; "
 		"pop %rdx; pop %r15; pop %rbp; lea -16(%rdx), %rsp; pop %r13; ret",
@@ -311,8 +328,9 @@ Test(stack_switch, own_frames_in_cold_parts_are_none)
 }
 
 /*
- * As in libsystemd: an assertion that does not come back stands before other code of the function, and a slot
- * of the frame is used twice. Without symbols such a function is known only from others that end with it.
+ * As in libsystemd: an assertion that does not come back stands before other code of the function,
+ * and a slot of the frame is used twice. Without symbols such a function is known only from others
+ * that end with it.
  */
 Test(stack_switch, what_stands_behind_an_endless_call_is_passed)
 {
@@ -353,7 +371,10 @@ Test(stack_switch, by_hand_on_arm64_is_found)
 		assert_found("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", bodies[i]);
 }
 
-/* ---- files of any kind ------------------------------------------------------------------------------ */
+/*
+ * ---- files of any kind
+ * ------------------------------------------------------------------------------
+ */
 
 Test(stack_switch, without_section_headers)
 {

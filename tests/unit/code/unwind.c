@@ -27,7 +27,10 @@ static void drop_sections(const char *path)
 	close(fd);
 }
 
-/* ---- against readelf ----------------------------------------------------------------------------- */
+/*
+ * ---- against readelf
+ * -----------------------------------------------------------------------------
+ */
 
 struct rows {
 	size_t ranges;
@@ -74,13 +77,15 @@ static void compare_with_readelf(const char *command)
 
 	if (!object_build(command, "flow.c", &object))
 		return;
-	snprintf(text, sizeof(text), "%sreadelf -wF %s", is_arm64 ? "aarch64-linux-gnu-" : "", object.path);
+	snprintf(text, sizeof(text), "%sreadelf -wF %s", is_arm64 ? "aarch64-linux-gnu-" : "",
+		 object.path);
 	output = popen(text, "r");
 	cr_assert_not_null(output);
 	while (fgets(line, sizeof(line), output))
 		compare_line(&object, line, is_arm64, &rows);
 	cr_assert_eq(pclose(output), 0);
-	cr_assert_eq(rows.ranges, object.unwind.count, "%zu of %zu", rows.ranges, object.unwind.count);
+	cr_assert_eq(rows.ranges, object.unwind.count, "%zu of %zu", rows.ranges,
+		     object.unwind.count);
 	cr_assert_gt(rows.ranges, 20);
 	cr_assert_gt(rows.entries, 20);
 	cr_assert_gt(rows.others, 10);
@@ -102,8 +107,8 @@ Test(unwind, what_no_table_tells_is_not_known)
 	struct named named;
 	bool known = true;
 
-	cr_assert(object_build("gcc -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables", "flow.c",
-			       &object));
+	cr_assert(object_build("gcc -O2 -fno-asynchronous-unwind-tables -fno-unwind-tables",
+			       "flow.c", &object));
 	cr_assert(object_find(&object, "leaf", &named));
 	cr_assert_not(unwind_is_entry_frame(&object.unwind, named.address, &known));
 	cr_assert_not(known);
@@ -117,7 +122,10 @@ Test(unwind, what_no_table_tells_is_not_known)
 	object_close(&object);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/*
+ * ---- parts
+ * ---------------------------------------------------------------------------------------
+ */
 
 Test(unwind, a_part_is_told_from_the_next_function)
 {
@@ -129,7 +137,8 @@ Test(unwind, a_part_is_told_from_the_next_function)
 	cr_assert(object_build("gcc -O2", "flow.c", &object));
 	cr_assert(object_find(&object, "has_cold", &named));
 	cr_assert(object_find(&object, "has_cold.cold", &cold));
-	cr_assert(object_find(&object, "table.cold", &first)); /* .text begins with it, behind .plt */
+	/* .text begins with it, behind .plt */
+	cr_assert(object_find(&object, "table.cold", &first));
 	range = unwind_range_of(&object.unwind, named.address);
 	cr_assert_not_null(range);
 	part = unwind_part_of(&object.unwind, range);
@@ -140,18 +149,23 @@ Test(unwind, a_part_is_told_from_the_next_function)
 	for (size_t i = 0; i < object.unwind.count; i++) {
 		part = unwind_part_of(&object.unwind, &object.unwind.ranges[i]);
 		parts += part != NULL;
-		cr_assert(!part || (part->address >= first.address && part->address < named.address),
+		cr_assert(!part ||
+				  (part->address >= first.address && part->address < named.address),
 			  "%" PRIx64 " is no cold part", part->address);
 	}
 	cr_assert_lt(parts, 5);
 	object_close(&object);
 }
 
-/* ---- personality --------------------------------------------------------------------------------- */
+/*
+ * ---- personality
+ * ---------------------------------------------------------------------------------
+ */
 
 static bool has_personality(const char *path)
 {
-	struct module module = {.path = (char *)path, .base = (char *)path, .probe_path = (char *)path};
+	struct module module = {
+		.path = (char *)path, .base = (char *)path, .probe_path = (char *)path};
 	struct image image;
 	bool has;
 
@@ -210,7 +224,8 @@ Test(unwind, broken_tables_are_survived)
 
 			cr_assert_eq(elf_getshdrstrndx(image.elf, &names), 0);
 			if (gelf_getshdr(scn, &header) &&
-			    strcmp(elf_strptr(image.elf, names, header.sh_name), ".eh_frame") == 0) {
+			    strcmp(elf_strptr(image.elf, names, header.sh_name), ".eh_frame") ==
+				    0) {
 				offset = header.sh_offset;
 				size = header.sh_size;
 			}
@@ -226,7 +241,8 @@ Test(unwind, broken_tables_are_survived)
 		}
 		image_close(&image);
 		fd = open(path, O_WRONLY);
-		cr_assert_eq(pwrite(fd, &byte, 1, (off_t)(offset + (uint64_t)rand_r(&seed) % size)), 1);
+		cr_assert_eq(pwrite(fd, &byte, 1, (off_t)(offset + (uint64_t)rand_r(&seed) % size)),
+			     1);
 		close(fd);
 	}
 }

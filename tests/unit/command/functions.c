@@ -87,7 +87,9 @@ Test(functions, says_which_way_returns_go_and_why)
 {
 	cr_assert_eq(run(target("cxxthrow"), "catcher", NULL), EXIT_DONE);
 	assert_has(output, "instruction");
-	assert_has(errors, "returns by instruction: 1 of 1 functions (a uretprobe could kill the program: ");
+	assert_has(
+		errors,
+		"returns by instruction: 1 of 1 functions (a uretprobe could kill the program: ");
 	assert_has(errors, "hazard: /");
 	assert_has(errors, "exception");
 }
@@ -104,9 +106,11 @@ Test(functions, of_a_process)
 Test(functions, prints_json)
 {
 	cr_assert_eq(run("--json", target("cxxthrow"), "scene::twice<int>", NULL), EXIT_DONE);
-	assert_has(output, "[\n{\"name\":\"scene::twice<int>(int)\",\"symbol\":\"_ZN5scene5twiceIiEET_S1_\","
-			   "\"aliases\":[],"
-			   "\"module\":\"cxxthrow\",\"path\":\"/");
+	assert_has(
+		output,
+		"[\n{\"name\":\"scene::twice<int>(int)\",\"symbol\":\"_ZN5scene5twiceIiEET_S1_\","
+		"\"aliases\":[],"
+		"\"module\":\"cxxthrow\",\"path\":\"/");
 	assert_has(
 		output,
 		"\"cost\":\"stepped\",\"returns\":\"uretprobe\",\"reason\":\"nothing inside them can throw, or "

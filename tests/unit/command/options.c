@@ -61,9 +61,10 @@ Test(options, each_goes_into_its_field)
 	int operands;
 
 	cr_assert_eq(
-		read_line("-o file --text=a -f one -fq two --function three -p 12 -d 2ms --ring-size 8K -q "
-			  "--returns none --compress --stacks migrate",
-			  false, &all, &operands),
+		read_line(
+			"-o file --text=a -f one -fq two --function three -p 12 -d 2ms --ring-size 8K -q "
+			"--returns none --compress --stacks migrate",
+			false, &all, &operands),
 		0);
 	cr_assert_str_eq(all.output, "file");
 	cr_assert_str_eq(all.text, "a");

@@ -145,7 +145,8 @@ Test(forward, names_are_the_next_outputs)
 		cr_assert_eq(noted.names[i], i + 1100);
 	cr_assert_eq(events[899].name, 1899, "the caller's stay as they are");
 	cr_assert_eq(renaming_thread(&renaming, &(struct thread_info){.name = 1}), 4);
-	cr_assert_eq(renaming_process(&renaming, &(struct process_info){.name = 2, .command = 3}), 7);
+	cr_assert_eq(renaming_process(&renaming, &(struct process_info){.name = 2, .command = 3}),
+		     7);
 	cr_assert_eq(noted.names[900], 101);
 	cr_assert_eq(noted.names[901], 102);
 	cr_assert_eq(noted.names[902], 103);

@@ -122,8 +122,10 @@ Test(capture, many_records_in_any_batches)
 	make_function(&maker, "f", "program");
 	for (size_t i = 0; batches[i]; i++) {
 		for (size_t j = 0; j < batches[i]; j++, written++)
-			scopes[j] = (struct hooked_scope){
-				.start_ns = written * 10, .end_ns = written * 10 + 5, .pid = PID, .tid = TID};
+			scopes[j] = (struct hooked_scope){.start_ns = written * 10,
+							  .end_ns = written * 10 + 5,
+							  .pid = PID,
+							  .tid = TID};
 		cr_assert(!maker.output->hooked(maker.output, scopes, batches[i]));
 		make_name(&maker, i & 1 ? "odd" : "even");
 	}
@@ -165,7 +167,9 @@ Test(capture, names_are_interned_and_cut)
 	free(longest);
 }
 
-/* Cut at every byte, the file opens up to its last whole chunk, or is refused as too short to be a capture.
+/*
+ * Cut at every byte, the file opens up to its last whole chunk, or is refused as too short to be a
+ * capture.
  */
 Test(capture, cut_at_every_byte)
 {
@@ -199,7 +203,8 @@ Test(capture, cut_at_every_byte)
 		opened++;
 		if (cut == footer) {
 			cr_assert_eq(timeline->truncated_at, footer);
-			cr_assert_eq(timeline->lanes[0].scope_count, 3, "all but the footer is there");
+			cr_assert_eq(timeline->lanes[0].scope_count, 3,
+				     "all but the footer is there");
 		}
 		timeline_close(timeline);
 	}
@@ -229,7 +234,8 @@ Test(capture, zeros_at_the_end)
 		bytes[from] = 0;
 		file_write(maker.path, bytes, length + MORE);
 		timeline = timeline_open(maker.path);
-		if (!timeline) { /* less than a sector of it is missing: nothing tells that from damage */
+		/* less than a sector of it is missing: nothing tells that from damage */
+		if (!timeline) {
 			cr_assert_eq(errno, EBADMSG);
 			continue;
 		}
@@ -265,7 +271,8 @@ Test(capture, every_bit_counts)
 		if (timeline) {
 			/* Only the last chunk's length can look like a file cut short. */
 			cr_assert(timeline->truncated, "bit %zu went unseen", bit);
-			cr_assert_eq(timeline->truncated_at, chunk_at(bytes, length, CHUNK_FOOTER, 0));
+			cr_assert_eq(timeline->truncated_at,
+				     chunk_at(bytes, length, CHUNK_FOOTER, 0));
 			cr_assert(!timeline->accounting.balanced);
 			timeline_close(timeline);
 			cut++;
@@ -299,12 +306,13 @@ Test(capture, damage_is_told_with_its_place)
 	cr_assert_eq(errno, EBADMSG);
 	cr_assert(strstr(said(&maker), place));
 	bytes[at + 20] ^= 4;
-	bytes[chunk_at(bytes, length, CHUNK_FOOTER, 0) + 20] ^= 4; /* which the index is looked for by */
+	/* which the index is looked for by */
+	bytes[chunk_at(bytes, length, CHUNK_FOOTER, 0) + 20] ^= 4;
 	file_write(maker.path, bytes, length);
 	cr_assert(!timeline_open(maker.path));
 	text = said(&maker);
-	cr_assert(strstr(text, "damaged") && !strstr(strstr(text, "damaged") + 1, "damaged"), "once: %s",
-		  text);
+	cr_assert(strstr(text, "damaged") && !strstr(strstr(text, "damaged") + 1, "damaged"),
+		  "once: %s", text);
 	free(bytes);
 }
 
@@ -350,9 +358,11 @@ static const struct forgery forgeries[] = {
 	{CHUNK_MANUAL, FIELD(manual_event, name), 5000, 4, "a manual event with a name"},
 	{CHUNK_LOSS, FIELD(loss_event, place), 0, 2, "unknown place"},
 	{CHUNK_LOSS, FIELD(loss_event, place), 5, 2, "unknown place"},
-	{CHUNK_FUNCTION_ACCOUNTING, FIELD(function_account, function), 1, 4, "accounting of a function"},
+	{CHUNK_FUNCTION_ACCOUNTING, FIELD(function_account, function), 1, 4,
+	 "accounting of a function"},
 	{CHUNK_FOOTER, FIELD(footer_payload, end_ns) + 4, 0xffffffff, 4, "impossible time"},
-	{CHUNK_FOOTER, FIELD(footer_payload, records) + 8 * CHUNK_HOOKED, 3, 4, "the footer counts other"},
+	{CHUNK_FOOTER, FIELD(footer_payload, records) + 8 * CHUNK_HOOKED, 3, 4,
+	 "the footer counts other"},
 	{CHUNK_HEADER, FIELD(header_payload, host_length), 0xffffffff, 4, "texts of the header"},
 	{CHUNK_HEADER, FIELD(header_payload, command_length), 1, 4, "texts of the header"},
 	{CHUNK_HEADER, FIELD(header_payload, monotonic_ns) + 4, 0xffffffff, 4, "impossible time"},
@@ -373,10 +383,12 @@ Test(capture, forged_fields)
 
 		memcpy(copy, bytes, length);
 		at = chunk_at(bytes, length, forgery->chunk, 0);
-		memcpy(copy + at + sizeof(struct chunk_header) + forgery->at, &forgery->value, forgery->size);
+		memcpy(copy + at + sizeof(struct chunk_header) + forgery->at, &forgery->value,
+		       forgery->size);
 		chunk_sign(copy, at);
 		file_write(maker.path, copy, length);
-		cr_assert(!timeline_open(maker.path), "forgery %zu (%s) was believed", i, forgery->says);
+		cr_assert(!timeline_open(maker.path), "forgery %zu (%s) was believed", i,
+			  forgery->says);
 		cr_assert_eq(errno, EBADMSG);
 		words = said(&maker);
 		cr_assert(strstr(words, forgery->says), "forgery %zu: %s", i, words);
@@ -422,14 +434,18 @@ Test(capture, forged_chunks)
 	bytes = file_read(maker.path, &length);
 	for (uint32_t type = 0; type < 20; type++) {
 		for (uint32_t really = 0; really < 200; really += 1 + really / 16)
-			cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, type, really, really), EBADMSG,
-				     "type %u, %u bytes", type, really);
+			cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, type, really, really),
+				     EBADMSG, "type %u, %u bytes", type, really);
 	}
-	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX + 1, 64), EBADMSG);
+	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX + 1, 64),
+		     EBADMSG);
 	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, 0xffffffff, 64), EBADMSG);
 	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, 0xfffffff9, 64), EBADMSG);
-	/* A length that reaches beyond the end, though whole chunks follow: not a file cut short. */
-	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX, 64), EBADMSG);
+	/*
+	 * A length that reaches beyond the end, though whole chunks follow: not a file cut short.
+	 */
+	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX, 64),
+		     EBADMSG);
 	free(bytes);
 }
 
@@ -445,7 +461,8 @@ Test(capture, forged_at_random)
 	bytes = file_read(maker.path, &length);
 	copy = malloc(length);
 	for (int round = 0; round < 6000; round++) {
-		uint32_t type = CHUNK_STRING + (uint32_t)(nrand48(seed) % (CHUNK_FOOTER - CHUNK_STRING));
+		uint32_t type =
+			CHUNK_STRING + (uint32_t)(nrand48(seed) % (CHUNK_FOOTER - CHUNK_STRING));
 		size_t at = chunk_at(bytes, length, type, 0);
 		struct timeline *timeline;
 		uint32_t size;
@@ -526,7 +543,8 @@ static const char *open_version(uint16_t major, uint16_t minor, uint32_t extra_t
 		memcpy(bytes + at + offsetof(struct chunk_header, type), &extra_type, 4);
 		chunk_sign(bytes, at);
 		at = chunk_at(bytes, length, CHUNK_FOOTER, 0);
-		memset(bytes + at + 16 + offsetof(struct footer_payload, records) + 8 * CHUNK_LOSS, 0, 8);
+		memset(bytes + at + 16 + offsetof(struct footer_payload, records) + 8 * CHUNK_LOSS,
+		       0, 8);
 		chunk_sign(bytes, at);
 	}
 	file_write(maker.path, bytes, length);
@@ -596,8 +614,8 @@ Test(capture, not_a_capture)
 /* ---- where it is written ---- */
 
 /*
- * A device like /dev/NAME that is this test's own: a writer that renamed it, run as root, would take the
- * machine's away from everybody. Others than root cannot rename that one.
+ * A device like /dev/NAME that is this test's own: a writer that renamed it, run as root, would
+ * take the machine's away from everybody. Others than root cannot rename that one.
  */
 static const char *device(const char *name, unsigned minor)
 {
@@ -628,8 +646,8 @@ Test(capture, an_older_one_is_kept)
 	cr_assert_gt(first, 0);
 	snprintf(old, sizeof(old), "%s.old", maker.path);
 	cr_assert(stat(old, &status));
-	maker.writer =
-		(capture_writer_finish(maker.writer, 0, 0, 0), capture_writer_create(maker.path, 0, NULL));
+	maker.writer = (capture_writer_finish(maker.writer, 0, 0, 0),
+			capture_writer_create(maker.path, 0, NULL));
 	cr_assert(maker.writer);
 	cr_assert(!stat(old, &status));
 	cr_assert_gt((uint64_t)status.st_size, first);
@@ -645,7 +663,10 @@ static long size_of(const char *name)
 	return stat(path, &status) ? -1 : (long)status.st_size;
 }
 
-/* The same drain command started again and again, once when a file that nobody counts has the next name. */
+/*
+ * The same drain command started again and again, once when a file that nobody counts has the next
+ * name.
+ */
 Test(capture, all_older_ones_are_kept)
 {
 	static const struct capture_writer_options numbered = {.numbered = true};
@@ -656,7 +677,8 @@ Test(capture, all_older_ones_are_kept)
 	file_write(path, "first", 5);
 	file_write(taken, "another", 7);
 	for (int i = 0; i < 4; i++) {
-		struct capture_writer *writer = capture_writer_create_with(path, &numbered, 0, NULL);
+		struct capture_writer *writer =
+			capture_writer_create_with(path, &numbered, 0, NULL);
 
 		cr_assert(writer, "%s", said(&maker));
 		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
@@ -672,7 +694,8 @@ Test(capture, all_older_ones_are_kept)
 	cr_assert_eq(size_of("day.scope.old"), -1);
 	/* Of one that was killed before it had written anything there is nothing to keep. */
 	file_write(path, "", 0);
-	cr_assert(!capture_writer_finish(capture_writer_create_with(path, &numbered, 0, NULL), 0, 1, 0));
+	cr_assert(!capture_writer_finish(capture_writer_create_with(path, &numbered, 0, NULL), 0, 1,
+					 0));
 	cr_assert_eq(size_of("day.scope.6"), -1);
 }
 
@@ -813,7 +836,9 @@ Test(capture, appended_without_room)
 	close(out);
 }
 
-/* What its reader has not taken yet: nothing of it is lost, and a write never waits without a word. */
+/*
+ * What its reader has not taken yet: nothing of it is lost, and a write never waits without a word.
+ */
 static int reader_of_socket;
 static size_t stalls, read_of_socket;
 
@@ -920,7 +945,10 @@ Test(capture, full_disk)
 	cr_assert_str_empty(said(&maker));
 }
 
-/* What was written of a chunk that found no room is taken back: the file ends with its last whole chunk. */
+/*
+ * What was written of a chunk that found no room is taken back: the file ends with its last whole
+ * chunk.
+ */
 Test(capture, no_room_for_a_chunk)
 {
 	const struct rlimit limit = {100000, RLIM_INFINITY};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Chunks as their readers get them: deflated ones, the index, places in the file, what is left of a cut one.
+/*
+ * Chunks as their readers get them: deflated ones, the index, places in the file, what is left of a
+ * cut one.
  */
 #include "support/capture.h"
 
@@ -36,7 +38,8 @@ static void begin_again(const struct capture_writer_options *options)
 {
 	if (maker.writer)
 		cr_assert(!capture_writer_finish(maker.writer, 0, 0, 0));
-	maker.writer = capture_writer_create_with(maker.path, options, 2, (char *[]){"scopetrace", "record"});
+	maker.writer = capture_writer_create_with(maker.path, options, 2,
+						  (char *[]){"scopetrace", "record"});
 	cr_assert(maker.writer);
 	maker.output = capture_writer_output(maker.writer);
 	maker.functions = 0;
@@ -80,7 +83,8 @@ static char *all_lanes(const char *path)
 		fprintf(file, "%u/%u %zu\n", lane->pid, lane->tid, lane->scope_count);
 		for (size_t j = 0; j < lane->scope_count; j++)
 			fprintf(file, "%s %lu %lu %u\n", timeline->names[lane->scopes[j].name],
-				lane->scopes[j].start_ns, lane->scopes[j].end_ns, lane->scopes[j].depth);
+				lane->scopes[j].start_ns, lane->scopes[j].end_ns,
+				lane->scopes[j].depth);
 	}
 	fclose(file);
 	timeline_close(timeline);
@@ -178,9 +182,12 @@ Test(capture_chunk, deflated_and_cut)
 	free(bytes);
 }
 
-/* Opens the file with a deflated payload of ours in place of its first chunk of scopes. The errno, or 0. */
-static int open_packed(const unsigned char *bytes, size_t length, uint32_t claimed, const void *stream,
-		       uint32_t size)
+/*
+ * Opens the file with a deflated payload of ours in place of its first chunk of scopes. The errno,
+ * or 0.
+ */
+static int open_packed(const unsigned char *bytes, size_t length, uint32_t claimed,
+		       const void *stream, uint32_t size)
 {
 	size_t at = chunk_at(bytes, length, CHUNK_HOOKED, 0), next;
 	struct chunk_header header;
@@ -223,7 +230,8 @@ Test(capture_chunk, forged_streams)
 	make_end(&maker, 0, 3000);
 	bytes = file_read(maker.path, &length);
 	cr_assert_eq(compress2(stream, &size, (Bytef *)scopes, sizeof(scopes), 9), Z_OK);
-	cr_assert_eq(open_packed(bytes, length, 2 * scope, stream, (uint32_t)size), 0, "%s", said(&maker));
+	cr_assert_eq(open_packed(bytes, length, 2 * scope, stream, (uint32_t)size), 0, "%s",
+		     said(&maker));
 
 	cr_assert_eq(open_packed(bytes, length, 2 * scope + 1, stream, (uint32_t)size), EBADMSG);
 	cr_assert(strstr(said(&maker), "cannot be inflated"));
@@ -239,8 +247,9 @@ Test(capture_chunk, forged_streams)
 	/* More than a chunk may hold, from a few bytes. */
 	cr_assert_eq(compress2(bomb, &bomb_size, zeros, CAPTURE_CHUNK_MAX + scope, 9), Z_OK);
 	said(&maker);
-	cr_assert_eq(open_packed(bytes, length, CAPTURE_CHUNK_MAX + scope, bomb, (uint32_t)bomb_size),
-		     EBADMSG);
+	cr_assert_eq(
+		open_packed(bytes, length, CAPTURE_CHUNK_MAX + scope, bomb, (uint32_t)bomb_size),
+		EBADMSG);
 	cr_assert(strstr(said(&maker), "impossible length"));
 	cr_assert_eq(open_packed(bytes, length, 2 * scope, bomb, (uint32_t)bomb_size), EBADMSG);
 	free(zeros);
@@ -250,11 +259,13 @@ Test(capture_chunk, forged_streams)
 /* Writes the chunk, deflated. Returns what it is long. */
 static size_t put_deflated(unsigned char *to, uint16_t type, const void *payload, uint32_t whole)
 {
-	struct chunk_header header = {.magic = CAPTURE_CHUNK_MAGIC, .type = type, .flags = CHUNK_DEFLATED};
+	struct chunk_header header = {
+		.magic = CAPTURE_CHUNK_MAGIC, .type = type, .flags = CHUNK_DEFLATED};
 	uLongf size = BOMB_MAX - sizeof(header) - sizeof(whole);
 
 	memcpy(to + sizeof(header), &whole, sizeof(whole));
-	cr_assert_eq(compress2(to + sizeof(header) + sizeof(whole), &size, payload, whole, 9), Z_OK);
+	cr_assert_eq(compress2(to + sizeof(header) + sizeof(whole), &size, payload, whole, 9),
+		     Z_OK);
 	header.length = (uint32_t)(size + sizeof(whole));
 	memcpy(to, &header, sizeof(header));
 	chunk_sign(to, 0);
@@ -276,8 +287,8 @@ Test(capture_chunk, events_that_swell)
 	copy = calloc(1, length + BOMBS * BOMB_MAX);
 	memcpy(copy, bytes, footer);
 	for (uint32_t i = 0; i < EVENTS; i++)
-		events[i] =
-			(struct manual_event){.ticks = 5000, .pid = PID, .tid = TID, .kind = MANUAL_INSTANT};
+		events[i] = (struct manual_event){
+			.ticks = 5000, .pid = PID, .tid = TID, .kind = MANUAL_INSTANT};
 	bomb = put_deflated(copy + have, CHUNK_MANUAL, events, EVENTS * sizeof(*events));
 	for (int i = 0; i < BOMBS; i++, have += bomb)
 		memmove(copy + have, copy + footer, bomb);
@@ -314,7 +325,8 @@ static void check_index(const struct index_entry *entries, size_t count)
 		struct index_entry entry;
 
 		cr_assert_eq(chunk_reader_next(all, &chunk), 1);
-		entry = index_entry_make(chunk.offset, (uint16_t)chunk.type, chunk.payload, chunk.count);
+		entry = index_entry_make(chunk.offset, (uint16_t)chunk.type, chunk.payload,
+					 chunk.count);
 		cr_assert_eq(memcmp(&entry, &entries[i], sizeof(entry)), 0, "entry %zu", i);
 		chunk_reader_seek(one, entry.offset);
 		cr_assert_eq(chunk_reader_next(one, &found), 1);
@@ -426,10 +438,14 @@ Test(capture_chunk, forged_index)
 		{CHUNK_FOOTER, offsetof(struct footer_payload, chunk_length), 0xffffffff, 4},
 		{CHUNK_FOOTER, offsetof(struct footer_payload, end_magic), 0, 4},
 		{CHUNK_INDEX, offsetof(struct index_head, previous), 1ull << 60, 8},
-		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, offset), 0, 8},
-		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, offset), 1 << 20, 8},
-		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, count), 1, 4},
-		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, type), 13, 2},
+		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, offset), 0,
+		 8},
+		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, offset),
+		 1 << 20, 8},
+		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, count), 1,
+		 4},
+		{CHUNK_INDEX, sizeof(struct index_head) + offsetof(struct index_entry, type), 13,
+		 2},
 	};
 	size_t length, count, at;
 	unsigned char *bytes, *copy;
@@ -454,10 +470,16 @@ Test(capture_chunk, forged_index)
 	free(bytes);
 }
 
-/* An index chunk of as many entries as it can hold, all of one chunk, deflated. Returns what it is long. */
+/*
+ * An index chunk of as many entries as it can hold, all of one chunk, deflated. Returns what it is
+ * long.
+ */
 static size_t put_bomb(unsigned char *to, uint64_t previous)
 {
-	enum { ENTRIES = (CAPTURE_CHUNK_MAX - sizeof(struct index_head)) / sizeof(struct index_entry) };
+	enum {
+		ENTRIES =
+			(CAPTURE_CHUNK_MAX - sizeof(struct index_head)) / sizeof(struct index_entry)
+	};
 	uint32_t whole = sizeof(struct index_head) + ENTRIES * sizeof(struct index_entry);
 	unsigned char *payload = calloc(1, whole);
 	const struct index_head head = {previous, ENTRIES};
@@ -496,7 +518,8 @@ Test(capture_chunk, index_that_swells)
 		previous = at;
 	}
 	memcpy(copy + have, bytes + footer, length - footer);
-	memcpy(copy + have + sizeof(struct chunk_header) + offsetof(struct footer_payload, index_offset),
+	memcpy(copy + have + sizeof(struct chunk_header) +
+		       offsetof(struct footer_payload, index_offset),
 	       &previous, sizeof(previous));
 	chunk_sign(copy, have);
 	file_write(maker.path, copy, have + length - footer);
@@ -571,7 +594,8 @@ static void make_anchors_inside(void)
 		size_t from = i * sizeof(anchor);
 
 		memcpy(&anchor, (char *)&inner + from,
-		       sizeof(inner) - from < sizeof(anchor) ? sizeof(inner) - from : sizeof(anchor));
+		       sizeof(inner) - from < sizeof(anchor) ? sizeof(inner) - from
+							     : sizeof(anchor));
 		cr_assert(!maker.output->anchor(maker.output, &anchor));
 	}
 }

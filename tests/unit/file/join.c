@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Files of one capture, as killed drainers leave them. A ring is drained by one after another; each is killed
- * after it has written more than it has given back, so that the next reads the same again.
+ * Files of one capture, as killed drainers leave them. A ring is drained by one after another; each
+ * is killed after it has written more than it has given back, so that the next reads the same
+ * again.
  */
 #include "support/capture.h"
 
@@ -150,7 +151,8 @@ Test(capture_join, the_same_in_all)
 		capture_writer_flush(writer);
 		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
 	}
-	cr_assert_eq(tell_all(FILES, CHUNK_HOOKED, number_of_scope, told, 500), 100 + 200 + 300 + 400);
+	cr_assert_eq(tell_all(FILES, CHUNK_HOOKED, number_of_scope, told, 500),
+		     100 + 200 + 300 + 400);
 	each_once(told, 500);
 }
 
@@ -160,8 +162,9 @@ static uint64_t number_of_account(const void *record)
 }
 
 /*
- * The capture's end: scopes 50 to 59 were still running. The first drainer was killed when it had written
- * some of them, or all and some accounts, or it had just finished and was started again for nothing.
+ * The capture's end: scopes 50 to 59 were still running. The first drainer was killed when it had
+ * written some of them, or all and some accounts, or it had just finished and was started again for
+ * nothing.
  */
 static void put_end(struct capture_writer *writer, uint64_t scopes, uint32_t accounts)
 {
@@ -175,7 +178,8 @@ static void put_end(struct capture_writer *writer, uint64_t scopes, uint32_t acc
 		cr_assert(!output->hooked(output, &scope, 1));
 	}
 	for (uint32_t i = 0; i < accounts; i++) {
-		struct function_accounting terms = {.entries = 60, .completed = 50, .unfinished = 10};
+		struct function_accounting terms = {
+			.entries = 60, .completed = 50, .unfinished = 10};
 
 		cr_assert(!capture_writer_function_accounting(writer, i, &terms));
 	}
@@ -236,7 +240,10 @@ static void put_event(struct capture_writer *writer, uint8_t ring, uint64_t clai
 	cr_assert(!output->manual(output, &event, 1));
 }
 
-/* Claims of two rings; 40 and 41 were holes when the first file was written, and are told by the second. */
+/*
+ * Claims of two rings; 40 and 41 were holes when the first file was written, and are told by the
+ * second.
+ */
 Test(capture_join, claims)
 {
 	static unsigned told[400];
@@ -313,8 +320,8 @@ Test(capture_join, losses)
 	each_once(told, 15);
 }
 
-static void put_lap(struct capture_writer *writer, uint8_t ring, uint64_t first, uint64_t end, uint64_t time,
-		    uint16_t place)
+static void put_lap(struct capture_writer *writer, uint8_t ring, uint64_t first, uint64_t end,
+		    uint64_t time, uint16_t place)
 {
 	struct event_output *output = capture_writer_output(writer);
 	struct loss_event loss = {time, time + 1, end - first, PID, place, ring, first + 1};
@@ -340,7 +347,8 @@ static uint64_t sum_losses(size_t file_count, size_t *records)
 
 		capture_join_apply(join, i, reader);
 		while (chunk_reader_next(reader, &chunk) > 0) {
-			for (uint32_t j = 0; j < chunk.count && chunk.type == CHUNK_LOSS; j++, ++*records)
+			for (uint32_t j = 0; j < chunk.count && chunk.type == CHUNK_LOSS;
+			     j++, ++*records)
 				sum += number_of_loss(chunk.payload + (size_t)j * chunk.size);
 		}
 		chunk_reader_destroy(reader);
@@ -352,8 +360,9 @@ static uint64_t sum_losses(size_t file_count, size_t *records)
 }
 
 /*
- * Claims of a ring of 10 slots. Each reader was killed when it had written more than it had committed, and
- * the next one loses that again: the same lap with other times, and with what was overwritten since.
+ * Claims of a ring of 10 slots. Each reader was killed when it had written more than it had
+ * committed, and the next one loses that again: the same lap with other times, and with what was
+ * overwritten since.
  */
 Test(capture_join, losses_of_known_claims)
 {
@@ -366,7 +375,8 @@ Test(capture_join, losses_of_known_claims)
 	for (uint64_t claim = 0; claim < 10; claim++)
 		put_event(writers[0], 0, claim);
 	put_lap(writers[0], 0, 10, 20, 100, LOSS_SEGMENT_LAP);
-	put_lap(writers[0], 1, 10, 20, 100, LOSS_SEGMENT_LAP); /* another ring: nobody tells it again */
+	/* another ring: nobody tells it again */
+	put_lap(writers[0], 1, 10, 20, 100, LOSS_SEGMENT_LAP);
 	put_lap(writers[0], 0, 22, 23, 101, LOSS_WRITTEN_OFF); /* which was published after all */
 	for (uint64_t claim = 20; claim < 30; claim++)
 		if (claim != 22)
@@ -420,7 +430,9 @@ Test(capture_join, cut)
 
 /* ---- as one file ---- */
 
-/* The files of three drainers as `report` and `export` read them: names are numbered anew in each. */
+/*
+ * The files of three drainers as `report` and `export` read them: names are numbered anew in each.
+ */
 Test(capture_join, as_one_file)
 {
 	const char *files[] = {paths[2], paths[0], paths[1]};
@@ -429,7 +441,8 @@ Test(capture_join, as_one_file)
 	int fd;
 
 	for (int file = 0; file < 3; file++) {
-		struct capture_writer *writer = capture_writer_create_with(paths[file], &of_ring, 0, NULL);
+		struct capture_writer *writer =
+			capture_writer_create_with(paths[file], &of_ring, 0, NULL);
 		struct event_output *output = capture_writer_output(writer);
 		struct function_info function = {0};
 		uint32_t id;
@@ -453,7 +466,9 @@ Test(capture_join, as_one_file)
 	close(fd);
 }
 
-/* A file with scopes `first` to `last`; `threads` records of threads stand behind them in the ring. */
+/*
+ * A file with scopes `first` to `last`; `threads` records of threads stand behind them in the ring.
+ */
 static void put_part(int file, uint64_t first, uint64_t last, uint64_t threads)
 {
 	struct capture_writer *writer = begin_file(file, &of_ring);
@@ -511,12 +526,14 @@ Test(capture_join, holes)
 	cr_assert(strstr(said(&maker), "1 of the 3 files were cut short"));
 	cut_behind(2, CHUNK_HOOKED, 0);
 	missing = missing_of_three();
-	cr_assert(missing && strstr(missing, "2.scope, the last of the files, was cut short"), "%s", missing);
+	cr_assert(missing && strstr(missing, "2.scope, the last of the files, was cut short"), "%s",
+		  missing);
 	free(missing);
 	put_part(1, 100, 150, 6);
 	put_part(2, 157, 300, 0);
 	missing = missing_of_three();
-	cr_assert(missing && strstr(missing, "2.scope") && strstr(missing, " 64 bytes"), "%s", missing);
+	cr_assert(missing && strstr(missing, "2.scope") && strstr(missing, " 64 bytes"), "%s",
+		  missing);
 	free(missing);
 }
 
@@ -544,7 +561,8 @@ Test(capture_join, as_one_file_forged)
 			const struct string_batch batch = {1, count};
 			uint32_t whole = 17;
 
-			memcpy(bytes + at + offsetof(struct chunk_header, length), &whole, sizeof(whole));
+			memcpy(bytes + at + offsetof(struct chunk_header, length), &whole,
+			       sizeof(whole));
 			memcpy(bytes + at + 16, &batch, sizeof(batch));
 			memcpy(bytes + at + 24, &size, sizeof(size));
 			chunk_sign(bytes, at);
@@ -610,9 +628,14 @@ Test(capture_join, accounts_of_segments)
 	const struct function_accounting nothing = {0};
 
 	for (uint64_t missing = 0; missing < 2; missing++) {
-		struct segment_accounting account = {
-			.cursor = 80, .delivered = 50, .events = 50, .lost = 30, .pid = PID, .segment = 77};
-		struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+		struct segment_accounting account = {.cursor = 80,
+						     .delivered = 50,
+						     .events = 50,
+						     .lost = 30,
+						     .pid = PID,
+						     .segment = 77};
+		struct capture_writer *first = begin_file(0, &of_ring),
+				      *second = begin_file(1, &of_ring);
 		struct timeline *timeline;
 		char path[64], *unknown;
 		int fd;
@@ -635,7 +658,8 @@ Test(capture_join, accounts_of_segments)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		timeline = timeline_open(path);
 		cr_assert(timeline, "%s", said(&maker));
-		cr_assert_eq(timeline->accounting.balanced, !missing, "%s", timeline->accounting.imbalance);
+		cr_assert_eq(timeline->accounting.balanced, !missing, "%s",
+			     timeline->accounting.imbalance);
 		cr_assert(!missing || strstr(timeline->accounting.imbalance, "in the files"));
 		cr_assert_eq(timeline->accounting.segment_lost, missing ? 26 : 25);
 		timeline_close(timeline);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Files of other versions: an old one is a file that was written by the scopetrace of then (kept in
- * tests/golden); a future one is made from one of ours by what a later minor version may do: more types of
- * chunks, longer records, a longer header and footer.
+ * tests/golden); a future one is made from one of ours by what a later minor version may do: more
+ * types of chunks, longer records, a longer header and footer.
  */
 #include "support/capture.h"
 
@@ -88,7 +88,8 @@ struct paper {
 
 static void put_chunk(struct paper *paper, uint32_t type, const void *payload, uint32_t length)
 {
-	struct chunk_header header = {.magic = CAPTURE_CHUNK_MAGIC, .type = (uint16_t)type, .length = length};
+	struct chunk_header header = {
+		.magic = CAPTURE_CHUNK_MAGIC, .type = (uint16_t)type, .length = length};
 	size_t at = paper->length;
 
 	paper->length += sizeof(header) + chunk_padded(length);
@@ -108,8 +109,8 @@ static void put_unknown(struct paper *paper, uint32_t type)
 }
 
 /* Every record `more` bytes longer, by what must not be taken for anything. */
-static void put_longer(struct paper *paper, uint32_t type, const unsigned char *payload, uint32_t length,
-		       uint32_t more)
+static void put_longer(struct paper *paper, uint32_t type, const unsigned char *payload,
+		       uint32_t length, uint32_t more)
 {
 	uint32_t size = capture_record_sizes[type].here, count = length / size;
 	unsigned char *longer = malloc((size_t)count * (size + more));
@@ -121,7 +122,8 @@ static void put_longer(struct paper *paper, uint32_t type, const unsigned char *
 	free(longer);
 }
 
-static void put_header(struct paper *paper, const unsigned char *payload, uint32_t length, uint32_t more)
+static void put_header(struct paper *paper, const unsigned char *payload, uint32_t length,
+		       uint32_t more)
 {
 	unsigned char *longer = malloc(length + more);
 	struct header_payload header;
@@ -204,15 +206,18 @@ Test(capture_versions, future_minor)
 		make_capture();
 		write_future(more);
 		expect_capture();
-		maker.writer =
-			capture_writer_create(maker.path, 4, (char *[]){"scopetrace", "record", "-f", "x"});
+		maker.writer = capture_writer_create(maker.path, 4,
+						     (char *[]){"scopetrace", "record", "-f", "x"});
 		maker.output = capture_writer_output(maker.writer);
 		memset(maker.hooked, 0, sizeof(maker.hooked));
 		maker.functions = 0;
 	}
 }
 
-/* The same file without the higher number is damaged: what is unknown in our own version cannot be right. */
+/*
+ * The same file without the higher number is damaged: what is unknown in our own version cannot be
+ * right.
+ */
 Test(capture_versions, unknown_in_our_own)
 {
 	size_t length;
@@ -268,7 +273,8 @@ Test(capture_versions, sizes_that_cannot_be)
 	}
 	cr_assert_eq(open_changed(0, HEADER(fixed_length), 55), EBADMSG);
 	cr_assert_eq(open_changed(0, HEADER(fixed_length), 0xffff), EBADMSG);
-	cr_assert_eq(open_changed(0, HEADER(fixed_length), sizeof(struct header_payload) + 1), EBADMSG);
+	cr_assert_eq(open_changed(0, HEADER(fixed_length), sizeof(struct header_payload) + 1),
+		     EBADMSG);
 	cr_assert(strstr(said(&maker), "the header"));
 	cr_assert_eq(open_changed(0, HEADER(major), CAPTURE_MAJOR + 1), EINVAL);
 	cr_assert(strstr(said(&maker), "this scopetrace reads version 1"));

@@ -24,7 +24,8 @@ static struct hazard hazard_of_source(const char *command, const char *text)
 {
 	char path[256];
 
-	shell("cd %s && rm -f p && printf '%%s' '%s' >p.cpp && cp p.cpp p.c && %s", scratch(), text, command);
+	shell("cd %s && rm -f p && printf '%%s' '%s' >p.cpp && cp p.cpp p.c && %s", scratch(), text,
+	      command);
 	snprintf(path, sizeof(path), "%s/p", scratch());
 	return hazard_of(path);
 }
@@ -51,7 +52,8 @@ static void assert_only(struct hazard hazard, enum hazard_kind kind, const char 
 {
 	assert_hazard(hazard, evidence);
 	for (int i = 0; i < HAZARD_KINDS; i++)
-		cr_assert_eq(has_flag(&hazard, i), i == (int)kind, "kind %d: %s", i, hazard.evidence);
+		cr_assert_eq(has_flag(&hazard, i), i == (int)kind, "kind %d: %s", i,
+			     hazard.evidence);
 	for (size_t i = 0; i < hazard.count; i++)
 		cr_assert_eq(hazard.items[i].kind, kind);
 }
@@ -60,8 +62,9 @@ static void assert_only(struct hazard hazard, enum hazard_kind kind, const char 
 static int add_object(struct hazard *hazard, const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	struct module module = {
-		.path = (char *)path, .base = (char *)(slash ? slash + 1 : path), .probe_path = (char *)path};
+	struct module module = {.path = (char *)path,
+				.base = (char *)(slash ? slash + 1 : path),
+				.probe_path = (char *)path};
 
 	return hazard_add(hazard, &module);
 }
@@ -72,8 +75,8 @@ static struct hazard hazard_of_assembler(const char *text)
 	struct hazard hazard = {0};
 	char path[256];
 
-	shell("cd %s && rm -f p && printf '%%s\n' '%s' >p.s && gcc -shared -nostdlib p.s -o p", scratch(),
-	      text);
+	shell("cd %s && rm -f p && printf '%%s\n' '%s' >p.s && gcc -shared -nostdlib p.s -o p",
+	      scratch(), text);
 	snprintf(path, sizeof(path), "%s/p", scratch());
 	cr_assert_eq(add_object(&hazard, path), 0);
 	return hazard;
@@ -121,7 +124,9 @@ Test(hazard, plain_c_programs_are_safe)
 	cr_assert_not(hazard.asynchronous);
 }
 
-/* Frames that move their stack pointer, handlers of signals, and a libc that contains all there is. */
+/*
+ * Frames that move their stack pointer, handlers of signals, and a libc that contains all there is.
+ */
 Test(hazard, plain_c_programs_of_more_kinds_are_safe)
 {
 	struct hazard hazard;
@@ -157,15 +162,17 @@ Test(hazard, exceptions_are_found)
 
 Test(hazard, a_cxx_library_is_enough)
 {
-	assert_hazard(hazard_of_source("g++ p.cpp -o p -Wl,--no-as-needed", "int main() { return 0; }"),
-		      "is mapped");
+	assert_hazard(
+		hazard_of_source("g++ p.cpp -o p -Wl,--no-as-needed", "int main() { return 0; }"),
+		"is mapped");
 }
 
 Test(hazard, static_and_stripped_cxx_is_found)
 {
-	const char *text = "#include <stdexcept>\nint main(int c, char **) { try { if (c > 5) throw "
-			   "std::runtime_error(\"x\"); } "
-			   "catch (...) { return 1; } return 0; }";
+	const char *text =
+		"#include <stdexcept>\nint main(int c, char **) { try { if (c > 5) throw "
+		"std::runtime_error(\"x\"); } "
+		"catch (...) { return 1; } return 0; }";
 
 	assert_hazard(hazard_of_source("g++ p.cpp -o p -static-libstdc++ -static-libgcc -s", text),
 		      "exception");
@@ -182,21 +189,24 @@ Test(hazard, thread_ends_and_stack_switches_are_found)
 			"gcc p.c -o p -pthread -s",
 			"#include <pthread.h>\nint main(void) { return pthread_cancel(pthread_self()); }"),
 		"imports pthread_cancel");
-	assert_hazard(hazard_of_source("gcc p.c -o p", "#include <ucontext.h>\nint main(void) { ucontext_t "
-						       "a, b; return swapcontext(&a, &b); }"),
+	assert_hazard(hazard_of_source("gcc p.c -o p",
+				       "#include <ucontext.h>\nint main(void) { ucontext_t "
+				       "a, b; return swapcontext(&a, &b); }"),
 		      "imports swapcontext");
-	assert_hazard(hazard_of_source("gcc p.c -o p", "#include <signal.h>\nint main(void) { stack_t s = "
-						       "{0}; return sigaltstack(&s, 0); }"),
+	assert_hazard(hazard_of_source("gcc p.c -o p",
+				       "#include <signal.h>\nint main(void) { stack_t s = "
+				       "{0}; return sigaltstack(&s, 0); }"),
 		      "imports sigaltstack");
 }
 
 Test(hazard, clean_up_tables_in_c_are_found)
 {
 	assert_hazard(
-		hazard_of_source("gcc -fexceptions p.c -o p",
-				 "#include <stdlib.h>\nstatic void f(int *p) { (void)p; }\nint g(void);\n"
-				 "int main(void) { __attribute__((cleanup(f))) int a = 1; return g() + a; }\n"
-				 "__attribute__((noinline)) int g(void) { return rand(); }"),
+		hazard_of_source(
+			"gcc -fexceptions p.c -o p",
+			"#include <stdlib.h>\nstatic void f(int *p) { (void)p; }\nint g(void);\n"
+			"int main(void) { __attribute__((cleanup(f))) int a = 1; return g() + a; }\n"
+			"__attribute__((noinline)) int g(void) { return rand(); }"),
 		".gcc_except_table");
 }
 
@@ -209,7 +219,8 @@ Test(hazard, go_programs_are_found)
 		char command[256];
 
 		snprintf(command, sizeof(command),
-			 "gcc p.c -o p && echo id >id && objcopy --add-section %s=id p", sections[i]);
+			 "gcc p.c -o p && echo id >id && objcopy --add-section %s=id p",
+			 sections[i]);
 		hazard = hazard_of_source(command, "int main(void) { return 0; }");
 		assert_only(hazard, HAZARD_MOVES, "Go program");
 		cr_assert(hazard.moves_stacks);
@@ -219,24 +230,30 @@ Test(hazard, go_programs_are_found)
 
 Test(hazard, of_a_library_beside_a_plain_program_is_found)
 {
-	assert_hazard(hazard_of_source(
-			      "g++ -shared -fPIC p.cpp -o libthrows.so -static-libstdc++ -static-libgcc && "
-			      "echo \"int f(void); int main(void) { return f(); }\" >m.c && gcc m.c -o p -L. "
-			      "-lthrows -Wl,-rpath,\\$ORIGIN",
-			      "extern \"C\" int f(void) { throw 1; }"),
-		      "libthrows.so");
+	assert_hazard(
+		hazard_of_source(
+			"g++ -shared -fPIC p.cpp -o libthrows.so -static-libstdc++ -static-libgcc && "
+			"echo \"int f(void); int main(void) { return f(); }\" >m.c && gcc m.c -o p -L. "
+			"-lthrows -Wl,-rpath,\\$ORIGIN",
+			"extern \"C\" int f(void) { throw 1; }"),
+		"libthrows.so");
 }
 
 /* Who cannot look everywhere must not say that all is well. */
 Test(hazard, what_could_not_be_looked_at_counts_as_one)
 {
 	keep_messages();
-	assert_hazard(hazard_of_source("cp /bin/true loader && gcc p.c -o p -Wl,--dynamic-linker=$PWD/loader",
-				       "int main(void) { return 0; }"),
-		      "not all of its files");
+	assert_hazard(
+		hazard_of_source(
+			"cp /bin/true loader && gcc p.c -o p -Wl,--dynamic-linker=$PWD/loader",
+			"int main(void) { return 0; }"),
+		"not all of its files");
 }
 
-/* ---- each sign by itself ------------------------------------------------------------------------- */
+/*
+ * ---- each sign by itself
+ * -------------------------------------------------------------------------
+ */
 
 Test(hazard, every_import_and_definition_is_found)
 {
@@ -277,15 +294,15 @@ Test(hazard, every_import_and_definition_is_found)
 		hazard = hazard_of_assembler(text);
 		assert_only(hazard, signs[i].kind, found);
 		cr_assert_eq(hazard.asynchronous, signs[i].asynchronous, "%s", text);
-		snprintf(text, sizeof(text), ".globl %s\n.type %s,@function\n%s: ret", signs[i].name,
-			 signs[i].name, signs[i].name);
+		snprintf(text, sizeof(text), ".globl %s\n.type %s,@function\n%s: ret",
+			 signs[i].name, signs[i].name, signs[i].name);
 		snprintf(found, sizeof(found), "contains %s:", signs[i].name);
 		assert_only(hazard_of_assembler(text), signs[i].kind, found);
 		/* Something else that begins or ends so, or is no function. */
 		snprintf(text, sizeof(text),
 			 "call %sx@PLT\ncall x%s@PLT\ncall %.*s@PLT\n.data\n.globl %s\n%s: .long 0",
-			 signs[i].name, signs[i].name, (int)strlen(signs[i].name) - 1, signs[i].name,
-			 signs[i].name, signs[i].name);
+			 signs[i].name, signs[i].name, (int)strlen(signs[i].name) - 1,
+			 signs[i].name, signs[i].name, signs[i].name);
 		hazard = hazard_of_assembler(text);
 		cr_assert_not(hazard.found, "%s: %s", text, hazard.evidence);
 	}
@@ -294,8 +311,9 @@ Test(hazard, every_import_and_definition_is_found)
 /* Only together: a handler may be where the thread ends or the exception is thrown. */
 Test(hazard, handlers_make_it_asynchronous)
 {
-	static const char *const handlers[] = {"sigaction",	"signal",  "bsd_signal", "sysv_signal",
-					       "__sysv_signal", "ssignal", "sigset",	 "sigvec"};
+	static const char *const handlers[] = {"sigaction",   "signal",	       "bsd_signal",
+					       "sysv_signal", "__sysv_signal", "ssignal",
+					       "sigset",      "sigvec"};
 	static const char *const raisers[] = {"pthread_exit", "__cxa_throw", "swapcontext"};
 
 	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
@@ -306,7 +324,8 @@ Test(hazard, handlers_make_it_asynchronous)
 		hazard = hazard_of_assembler(text);
 		cr_assert_not(hazard.found || hazard.asynchronous, "%s", hazard.evidence);
 		for (size_t k = 0; k < sizeof(raisers) / sizeof(raisers[0]); k++) {
-			snprintf(text, sizeof(text), "call %s@PLT\ncall %s@PLT", raisers[k], handlers[i]);
+			snprintf(text, sizeof(text), "call %s@PLT\ncall %s@PLT", raisers[k],
+				 handlers[i]);
 			cr_assert(hazard_of_assembler(text).asynchronous, "%s", text);
 		}
 		snprintf(text, sizeof(text), "call dlopen@PLT\ncall %s@PLT", handlers[i]);
@@ -317,10 +336,11 @@ Test(hazard, handlers_make_it_asynchronous)
 Test(hazard, a_personality_is_enough)
 {
 	assert_only(
-		hazard_of_assembler("p: ret\nf:\n.cfi_startproc\n.cfi_personality 0x1b,p\nret\n.cfi_endproc"),
+		hazard_of_assembler(
+			"p: ret\nf:\n.cfi_startproc\n.cfi_personality 0x1b,p\nret\n.cfi_endproc"),
 		HAZARD_ABORTS, "personality");
-	assert_only(hazard_of_assembler("f: ret\n.section .gcc_except_table,\"a\"\n.long 1"), HAZARD_ABORTS,
-		    ".gcc_except_table");
+	assert_only(hazard_of_assembler("f: ret\n.section .gcc_except_table,\"a\"\n.long 1"),
+		    HAZARD_ABORTS, ".gcc_except_table");
 }
 
 #ifdef __x86_64__
@@ -361,7 +381,10 @@ Test(hazard, libraries_are_known_by_name)
 	}
 }
 
-/* ---- whole programs ------------------------------------------------------------------------------ */
+/*
+ * ---- whole programs
+ * ------------------------------------------------------------------------------
+ */
 
 Test(hazard, a_tail_jump_to_a_thrower_is_found)
 {
@@ -418,7 +441,10 @@ Test(hazard, memory_that_is_executable_is_found)
 	assert_only(hazard, HAZARD_UNSEEN, "/memfd:jit is mapped as code");
 }
 
-/* ---- what is kept -------------------------------------------------------------------------------- */
+/*
+ * ---- what is kept
+ * --------------------------------------------------------------------------------
+ */
 
 Test(hazard, an_object_that_comes_later_changes_the_verdict)
 {
@@ -460,8 +486,8 @@ Test(hazard, more_evidence_than_fits_is_counted)
 	      scratch(), letters, "/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy");
 	for (int i = 0; i < HAZARD_EVIDENCE_MOST + 3; i++) {
 		snprintf(path, sizeof(path),
-			 "%s/%s/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy/p%d", scratch(),
-			 letters, i);
+			 "%s/%s/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy/p%d",
+			 scratch(), letters, i);
 		shell("ln -s %s/p %s", scratch(), path);
 		cr_assert_eq(add_object(&hazard, path), 0);
 	}
@@ -496,6 +522,6 @@ Test(hazard, an_object_that_cannot_be_read_is_told)
 
 	keep_messages();
 	cr_assert_eq(add_object(&hazard, "/no/such/object"), -ENOENT);
-	cr_assert_not_null(
-		strstr(messages(), "cannot look for exceptions and stack switches in /no/such/object"));
+	cr_assert_not_null(strstr(
+		messages(), "cannot look for exceptions and stack switches in /no/such/object"));
 }

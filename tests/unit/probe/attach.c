@@ -21,7 +21,9 @@
 #define MAX_IDS	 32
 #define DEADLINE (20 * 1000000000ull)
 
-/* Two functions of this very program, and one whose first instruction the kernel refuses to probe. */
+/*
+ * Two functions of this very program, and one whose first instruction the kernel refuses to probe.
+ */
 void plain_one(void);
 void plain_two(void);
 void refused(void);
@@ -74,7 +76,8 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *context)
 
 static struct probe_function of_self(const char *display, void (*function)(void))
 {
-	struct probe_function probe = {.binary = SELF, .display = display, .offset = (uintptr_t)function};
+	struct probe_function probe = {
+		.binary = SELF, .display = display, .offset = (uintptr_t)function};
 
 	cr_assert_eq(dl_iterate_phdr(find_segment, &probe.offset), 1);
 	return probe;
@@ -89,7 +92,10 @@ static struct probe_session *open_session(size_t functions)
 	return session;
 }
 
-/* ---- what is left ------------------------------------------------------------------------------------- */
+/*
+ * ---- what is left
+ * -------------------------------------------------------------------------------------
+ */
 
 struct ids {
 	uint32_t map;
@@ -112,14 +118,19 @@ static bool uses_map(int program, uint32_t map)
 	return false;
 }
 
-/* The programs that use the session's ring, and the links of those: other people's come and go meanwhile. */
+/*
+ * The programs that use the session's ring, and the links of those: other people's come and go
+ * meanwhile.
+ */
 static void collect_ids(const struct probe_session *session, struct ids *ids)
 {
 	struct bpf_map_info map = {0};
 	uint32_t length = sizeof(map), id = 0;
 
 	memset(ids, 0, sizeof(*ids));
-	cr_assert_eq(bpf_obj_get_info_by_fd(probe_session_map(session, "open_scopes"), &map, &length), 0);
+	cr_assert_eq(
+		bpf_obj_get_info_by_fd(probe_session_map(session, "open_scopes"), &map, &length),
+		0);
 	ids->map = map.id;
 	while (!bpf_prog_get_next_id(id, &id) && ids->program_count < MAX_IDS) {
 		int fd = bpf_prog_get_fd_by_id(id);
@@ -181,14 +192,18 @@ Test(attach, nothing_is_left_after_close)
 	cr_expect_eq(count_left(&ids), 0);
 }
 
-/* ---- hits and accounts -------------------------------------------------------------------------------- */
+/*
+ * ---- hits and accounts
+ * --------------------------------------------------------------------------------
+ */
 
 static struct function_counters counters_of(const struct probe_session *session, uint32_t function)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct function_counters *each = calloc((size_t)cpus, sizeof(*each)), sum = {0};
 
-	cr_assert_eq(bpf_map_lookup_elem(probe_session_map(session, "counters"), &function, each), 0);
+	cr_assert_eq(bpf_map_lookup_elem(probe_session_map(session, "counters"), &function, each),
+		     0);
 	for (int i = 0; i < cpus; i++) {
 		sum.entries += each[i].entries;
 		sum.returns += each[i].returns;
@@ -215,13 +230,15 @@ Test(attach, hits_stop_at_detach)
 	plain_one();
 	cr_expect_eq(counters_of(session, 0).entries, 1);
 	cr_redirect_stderr();
-	cr_expect_eq(probe_session_attach(session, getpid(), functions, 2), -EINVAL, "not after detach");
+	cr_expect_eq(probe_session_attach(session, getpid(), functions, 2), -EINVAL,
+		     "not after detach");
 	probe_session_close(session);
 }
 
 Test(attach, a_function_that_is_not_in_this_process)
 {
-	struct probe_function functions[] = {{.display = "elsewhere"}, of_self("plain_two", plain_two)};
+	struct probe_function functions[] = {{.display = "elsewhere"},
+					     of_self("plain_two", plain_two)};
 	struct probe_session *session = open_session(2);
 
 	cr_assert_eq(probe_session_attach(session, getpid(), functions, 2), 0);
@@ -231,7 +248,10 @@ Test(attach, a_function_that_is_not_in_this_process)
 	probe_session_close(session);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/*
+ * ---- refusals
+ * -----------------------------------------------------------------------------------------
+ */
 
 static void expect_said(const char *words)
 {
@@ -247,7 +267,8 @@ static void expect_said(const char *words)
 #if defined(__x86_64__)
 Test(attach, a_refused_site_is_named_and_left_out)
 {
-	struct probe_function functions[] = {of_self("plain_one", plain_one), of_self("refused", refused),
+	struct probe_function functions[] = {of_self("plain_one", plain_one),
+					     of_self("refused", refused),
 					     of_self("plain_two", plain_two)};
 	struct probe_session *session = open_session(3);
 

@@ -25,7 +25,9 @@ static void need_root(void)
 
 TestSuite(feature, .init = need_root);
 
-/* Runs the check in a child that `prepare` made poorer; returns its -errno, what it said in text. */
+/*
+ * Runs the check in a child that `prepare` made poorer; returns its -errno, what it said in text.
+ */
 static int check_as(int (*prepare)(void), char *text, size_t size)
 {
 	size_t length = 0;
@@ -66,7 +68,8 @@ static int as_nobody_with(uint64_t capabilities)
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2] = {
 		{.effective = (uint32_t)capabilities, .permitted = (uint32_t)capabilities},
-		{.effective = (uint32_t)(capabilities >> 32), .permitted = (uint32_t)(capabilities >> 32)},
+		{.effective = (uint32_t)(capabilities >> 32),
+		 .permitted = (uint32_t)(capabilities >> 32)},
 	};
 
 	return prctl(PR_SET_KEEPCAPS, 1) || as_nobody() || syscall(SYS_capset, &header, data);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Stripping where the kernel refuses for a while: links on a function of this very program. Needs root. */
+/*
+ * Stripping where the kernel refuses for a while: links on a function of this very program. Needs
+ * root.
+ */
 #include <bpf/bpf.h>
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>

@@ -19,7 +19,8 @@
 #define MOV   0x48, 0x89, 0xe5
 #define RET   0xc3
 
-static void assert_probe(const struct code *code, bool use_nop5, uint64_t distance, enum probe_cost cost)
+static void assert_probe(const struct code *code, bool use_nop5, uint64_t distance,
+			 enum probe_cost cost)
 {
 	enum probe_cost found = 0;
 
@@ -54,14 +55,18 @@ Test(instruction, every_nop_of_five_bytes_is_one)
 		const uint8_t *n = nops[i];
 
 		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], RET), true, 0, PROBE_COST_NOP5);
-		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 5, PROBE_COST_EMULATED);
-		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], n[0], n[1], n[2], n[3], n[4], PUSH, RET),
-			     false, 10, PROBE_COST_EMULATED);
+		assert_probe(X86(n[0], n[1], n[2], n[3], n[4], PUSH, RET), false, 5,
+			     PROBE_COST_EMULATED);
+		assert_probe(
+			X86(n[0], n[1], n[2], n[3], n[4], n[0], n[1], n[2], n[3], n[4], PUSH, RET),
+			false, 10, PROBE_COST_EMULATED);
 	}
 	/* Of four and six bytes, and what is none. */
 	assert_probe(X86(0x0f, 0x1f, 0x40, 0x00, PUSH, RET), false, 0, PROBE_COST_STEPPED);
-	assert_probe(X86(0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00, PUSH, RET), false, 0, PROBE_COST_STEPPED);
-	assert_probe(X86(0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00, RET), false, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00, PUSH, RET), false, 0,
+		     PROBE_COST_STEPPED);
+	assert_probe(X86(0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00, RET), false, 0,
+		     PROBE_COST_STEPPED);
 }
 
 Test(instruction, endbr64_is_stepped_over)
@@ -91,8 +96,10 @@ Test(instruction, a_nop5_is_not_used_where_it_is_unsafe_or_slow)
 Test(instruction, a_loop_back_behind_endbr64_keeps_the_probe_on_it)
 {
 	assert_probe(X86(ENDBR, MOV, 0x75, 0xfb, RET), true, 0, PROBE_COST_STEPPED);
-	assert_probe(X86(ENDBR, MOV, 0x0f, 0x85, 0xf7, 0xff, 0xff, 0xff, RET), true, 0, PROBE_COST_STEPPED);
-	assert_probe(X86(ENDBR, MOV, 0xe9, 0xf8, 0xff, 0xff, 0xff, RET), true, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(ENDBR, MOV, 0x0f, 0x85, 0xf7, 0xff, 0xff, 0xff, RET), true, 0,
+		     PROBE_COST_STEPPED);
+	assert_probe(X86(ENDBR, MOV, 0xe9, 0xf8, 0xff, 0xff, 0xff, RET), true, 0,
+		     PROBE_COST_STEPPED);
 	/* Past it, and before it, are other places. */
 	assert_probe(X86(ENDBR, MOV, 0x75, 0xfc, RET), true, 4, PROBE_COST_STEPPED);
 	assert_probe(X86(ENDBR, MOV, 0x75, 0xf7, RET), true, 4, PROBE_COST_STEPPED);
@@ -103,7 +110,8 @@ Test(instruction, what_the_kernel_refuses_behind_endbr64_keeps_the_probe_on_it)
 {
 	assert_probe(X86(ENDBR, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, RET), true, 0,
 		     PROBE_COST_STEPPED);
-	assert_probe(X86(ENDBR, 0xf0, 0x48, 0x83, 0x04, 0x24, 0x00, RET), true, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(ENDBR, 0xf0, 0x48, 0x83, 0x04, 0x24, 0x00, RET), true, 0,
+		     PROBE_COST_STEPPED);
 	assert_probe(X86(ENDBR, 0x66, 0x90, RET), true, 4, PROBE_COST_EMULATED);
 }
 
@@ -111,7 +119,8 @@ Test(instruction, what_the_kernel_refuses_behind_endbr64_keeps_the_probe_on_it)
 Test(instruction, what_the_kernel_refuses_at_the_entry)
 {
 	assert_probe(X86(0xf0, 0x83, 0x04, 0x24, 0x00, RET), true, 0, PROBE_COST_REFUSED);
-	assert_probe(X86(0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, RET), true, 0,
+		     PROBE_COST_REFUSED);
 	assert_probe(X86(0x2e, 0x0f, 0x1f, 0x40, 0x00, RET), true, 0, PROBE_COST_REFUSED);
 	assert_probe(X86(0x3e, 0xff, 0xe0), true, 0, PROBE_COST_REFUSED);
 	assert_probe(X86(0x62, 0xf1, 0x7d, 0x48, 0x6f, 0x07, RET), true, 0, PROBE_COST_REFUSED);
@@ -121,13 +130,16 @@ Test(instruction, what_the_kernel_refuses_at_the_entry)
 Test(instruction, arm64_is_never_read_as_x86)
 {
 	/*
-	 * paciasp; nop: behind paciasp the return address would be signed. The x86 bytes mean nothing there.
+	 * paciasp; nop: behind paciasp the return address would be signed. The x86 bytes mean
+	 * nothing there.
 	 */
 	static const uint8_t signs[] = {0x3f, 0x23, 0x03, 0xd5, 0x1f, 0x20, 0x03, 0xd5};
 	static const uint8_t nop[] = {0x1f, 0x20, 0x03, 0xd5}, branch[] = {0x10, 0x00, 0x00, 0x14};
 	static const uint8_t x86[] = {ENDBR, NOP5, PUSH};
-	struct code code = {
-		.machine = EM_AARCH64, .bytes = signs, .length = sizeof(signs), .size = sizeof(signs)};
+	struct code code = {.machine = EM_AARCH64,
+			    .bytes = signs,
+			    .length = sizeof(signs),
+			    .size = sizeof(signs)};
 
 	assert_probe(&code, true, 0, PROBE_COST_STEPPED);
 	code.bytes = nop;
@@ -147,12 +159,15 @@ Test(instruction, arm64_is_never_read_as_x86)
 Test(instruction, behind_the_stack_check_of_go)
 {
 	static const uint8_t plain[] = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x30, PUSH};
-	static const uint8_t far[] = {0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0x30, 0x01, 0x00, 0x00, PUSH};
+	static const uint8_t far[] = {0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86,
+				      0x30, 0x01, 0x00, 0x00, PUSH};
 	static const uint8_t large[] = {0x4c, 0x8d, 0xa4, 0x24, 0x00, 0xf0, 0xff, 0xff,
 					0x4d, 0x3b, 0x66, 0x10, 0x76, 0x30, PUSH};
 	static const uint8_t other[] = {0x49, 0x3b, 0x66, 0x18, 0x76, 0x30, PUSH};
-	struct code code = {
-		.machine = EM_X86_64, .bytes = plain, .length = sizeof(plain), .size = sizeof(plain)};
+	struct code code = {.machine = EM_X86_64,
+			    .bytes = plain,
+			    .length = sizeof(plain),
+			    .size = sizeof(plain)};
 
 	assert_probe(&code, true, 6, PROBE_COST_EMULATED);
 	code.bytes = far;
@@ -178,8 +193,8 @@ Test(instruction, random_code_is_safe)
 		enum probe_cost cost;
 
 		for (size_t i = 0; i < length; i++)
-			bytes[i] = ((const uint8_t[]){ENDBR, NOP5, PUSH, 0x75, 0xeb, 0xe9, 0xff, 0xf8,
-						      RET})[rand_r(&seed) % 16];
+			bytes[i] = ((const uint8_t[]){ENDBR, NOP5, PUSH, 0x75, 0xeb, 0xe9, 0xff,
+						      0xf8, RET})[rand_r(&seed) % 16];
 		code.size = (uint64_t)rand_r(&seed) % 32;
 		code.address = 0x1ff0 + (uint64_t)rand_r(&seed) % 32;
 		instruction_probe(&code, false, &cost);

@@ -50,7 +50,8 @@ Test(module, of_a_process_are_the_files_it_maps)
 	for (size_t i = 0; i < list.count; i++) {
 		struct stat status;
 
-		cr_assert_eq(stat(list.items[i].probe_path, &status), 0, "%s", list.items[i].probe_path);
+		cr_assert_eq(stat(list.items[i].probe_path, &status), 0, "%s",
+			     list.items[i].probe_path);
 		cr_assert_eq(status.st_ino, list.items[i].inode);
 		for (size_t j = 0; j < i; j++)
 			cr_assert(list.items[i].inode != list.items[j].inode ||
@@ -61,7 +62,8 @@ Test(module, of_a_process_are_the_files_it_maps)
 }
 
 /*
- * The functions found through `table` are those that run: the bytes in memory are those at the probe's place.
+ * The functions found through `table` are those that run: the bytes in memory are those at the
+ * probe's place.
  */
 static void assert_found_in_memory(pid_t pid, const char *base, const char *name)
 {
@@ -73,7 +75,8 @@ static void assert_found_in_memory(pid_t pid, const char *base, const char *name
 	function = find_function(&table, base, name);
 	cr_assert_not_null(function, "%s:%s", base, name);
 	file_bytes(function->module->probe_path, function->file_offset, on_disk, sizeof(on_disk));
-	memory_bytes(pid, load_bias(pid, function->module) + function->address, in_memory, sizeof(in_memory));
+	memory_bytes(pid, load_bias(pid, function->module) + function->address, in_memory,
+		     sizeof(in_memory));
 	cr_assert_arr_eq(on_disk, in_memory, sizeof(on_disk));
 	symbol_table_close(&table);
 }
@@ -162,7 +165,9 @@ Test(module, what_is_held_stays_the_same_file_over_an_exec)
 	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &held), 0);
 	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &left), 0);
 	function = find_function(&held, "changes", "main");
-	cr_assert_eq(symbol_table_hold(&held, (const struct function *[]){NULL, function, function}, 3), 0);
+	cr_assert_eq(
+		symbol_table_hold(&held, (const struct function *[]){NULL, function, function}, 3),
+		0);
 	cr_assert_eq(write(running.in, "\n", 1), 1);
 	read_line(&running);
 	cr_assert_eq(image_open(function->module, &image), 0);

@@ -27,8 +27,8 @@ Test(name, versions_and_clone_suffixes_are_told_from_names)
 	assert_length(name_without_clone, "main.work", "main.work");
 	assert_length(name_without_clone, ".cold", ".cold");
 	assert_length(name_without_clone, "x.colder", "x.colder");
-	cr_assert(name_is_cold("f.cold") && name_is_cold("f.part.0.cold.7") && !name_is_cold("f.colder") &&
-		  !name_is_cold("cold"));
+	cr_assert(name_is_cold("f.cold") && name_is_cold("f.part.0.cold.7") &&
+		  !name_is_cold("f.colder") && !name_is_cold("cold"));
 	cr_assert(name_is_part("f.part.0") && !name_is_part("part") && !name_is_part("f.parts"));
 }
 
@@ -55,8 +55,8 @@ Test(name, cxx_and_rust_names_are_demangled)
 			 "(anonymous namespace)::work");
 	assert_demangles("_ZN1AC2EPFivE", "A::A(int (*)())", "A::A");
 	assert_demangles("_Z3fooi.constprop.0", "foo(int) [clone .constprop.0]", "foo");
-	assert_demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad",
-			 "core::fmt::Formatter::pad");
+	assert_demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE",
+			 "core::fmt::Formatter::pad", "core::fmt::Formatter::pad");
 	assert_demangles("_RNvCs1234_7mycrate3foo", "mycrate::foo", "mycrate::foo");
 	cr_assert_null(demangle("plain"));
 	cr_assert_null(demangle("_Zgarbage"));
@@ -100,8 +100,9 @@ Test(nearest, the_nearest_come_first_and_only_five)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		nearest_offer(&nearest, names[i], strlen(names[i]));
 	cr_assert_eq(nearest.count, NEAREST_MOST);
-	cr_assert_str_eq(nearest_list(&nearest, text, sizeof(text)),
-			 "render_frame, ns::render_frame, render_frames, rendr_frame, render_framed");
+	cr_assert_str_eq(
+		nearest_list(&nearest, text, sizeof(text)),
+		"render_frame, ns::render_frame, render_frames, rendr_frame, render_framed");
 	for (size_t i = 1; i < nearest.count; i++)
 		cr_assert_geq(nearest.items[i].distance, nearest.items[i - 1].distance);
 }

@@ -75,7 +75,8 @@ Test(process, a_thread_stands_for_its_process_and_that_is_said)
 	cr_assert_eq(process_threads(&process, &threads, &count), 0);
 	cr_assert_geq(count, 2);
 	for (size_t i = 0; i < count; i++)
-		found |= threads[i].tid == tid && threads[i].namespace_tid == tid && threads[i].start_ns;
+		found |= threads[i].tid == tid && threads[i].namespace_tid == tid &&
+			 threads[i].start_ns;
 	cr_assert(found);
 	free(threads);
 	process_close(&process);
@@ -117,7 +118,8 @@ Test(process, one_that_is_gone_is_told_so)
 	/* A zombie first: ended, and not yet reaped. */
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 	cr_assert_eq(process_open(pid, &process), -ESRCH);
-	cr_assert_not_null(strstr(messages(), "has ended, and waits for its parent"), "%s", messages());
+	cr_assert_not_null(strstr(messages(), "has ended, and waits for its parent"), "%s",
+			   messages());
 	waitpid(pid, NULL, 0);
 	cr_assert_eq(process_open(pid, &process), -ESRCH);
 	cr_assert_not_null(strstr(messages(), "there is no process"), "%s", messages());
@@ -155,7 +157,9 @@ Test(process, one_of_another_user_needs_rights)
 		keep_messages();
 		if (setgid(65534) || setuid(65534))
 			_exit(2);
-		_exit(process_open(parent, &process) == -EACCES && strstr(messages(), "not yours") ? 0 : 1);
+		_exit(process_open(parent, &process) == -EACCES && strstr(messages(), "not yours")
+			      ? 0
+			      : 1);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -28,8 +28,8 @@ static const char *chosen_by(const char *first, const char *second, const char *
 	char *include[] = {(char *)first, (char *)second}, *excluded[] = {(char *)exclude};
 	const struct function **chosen;
 	size_t count, used = 0;
-	int err = selector_choose(&table, include, second ? 2 : 1, excluded, exclude ? 1 : 0, false, &chosen,
-				  &count);
+	int err = selector_choose(&table, include, second ? 2 : 1, excluded, exclude ? 1 : 0, false,
+				  &chosen, &count);
 
 	if (err) {
 		cr_assert_null(chosen);
@@ -78,8 +78,9 @@ Test(selector, the_c_library_only_when_named, .fini = close_table)
 	assert_chooses("mallo*", strerror(ENOENT));
 	assert_chooses("clones:malloc", strerror(ENOENT));
 	assert_chooses("nowhere:hot", strerror(ENOENT));
-	cr_assert_not_null(strstr(messages(), "no module is called nowhere; there are: clones, libc.so.6"),
-			   "%s", messages());
+	cr_assert_not_null(
+		strstr(messages(), "no module is called nowhere; there are: clones, libc.so.6"),
+		"%s", messages());
 }
 
 Test(selector, an_alias_is_shown_as_asked_for_and_once, .fini = close_table)
@@ -117,9 +118,10 @@ Test(selector, demangled_names, .fini = close_table)
 	assert_chooses("cxxthrow:scene::twice<int>", "cxxthrow:scene::twice<int>(int)");
 	assert_chooses("_ZN5scene5twiceIiEET_S1_", "cxxthrow:scene::twice<int>(int)");
 	/* gcc makes clones of them. */
-	cr_assert_not_null(strstr(chosen_by("scene::Node::middle", NULL, NULL), "scene::Node::middle(int)"));
 	cr_assert_not_null(
-		strstr(chosen_by("scene::Node::thrower(int)", NULL, NULL), "scene::Node::thrower(int)"));
+		strstr(chosen_by("scene::Node::middle", NULL, NULL), "scene::Node::middle(int)"));
+	cr_assert_not_null(strstr(chosen_by("scene::Node::thrower(int)", NULL, NULL),
+				  "scene::Node::thrower(int)"));
 	/* Names that mangling abbreviates are found as well. */
 	cr_assert_str_eq(chosen_by("std::terminate", NULL, NULL),
 			 "libstdc++.so.6.0.30:std::terminate()" + 0 * table.count);
@@ -191,7 +193,8 @@ Test(selector, bad_patterns_point_at_the_column)
 	assert_bad("/a++++++++++++++++++++++++++++++++/",
 		   "it repeats too much (+ and {}) for the memory it would take (column 19)");
 	assert_bad("/((a{200}){200}){200}/", "it repeats too much");
-	assert_bad("/abc", "closing / of the regular expression is missing (column 5)\n\t/abc\n\t    ^");
+	assert_bad("/abc",
+		   "closing / of the regular expression is missing (column 5)\n\t/abc\n\t    ^");
 	assert_bad("lib:/a(b/", "(column 6)\n\tlib:/a(b/\n\t     ^");
 	assert_bad("//", "is empty (column 2)");
 }

@@ -32,7 +32,8 @@ static const char *build(const char *name, const char *flags, const char *text)
 }
 
 /*
- * Every address is proven: what stands in the file at the offset runs in the process at the symbol's address.
+ * Every address is proven: what stands in the file at the offset runs in the process at the
+ * symbol's address.
  */
 static void assert_offsets_are_true(const char *path)
 {
@@ -52,7 +53,8 @@ static void assert_offsets_are_true(const char *path)
 		module = f->module;
 		file_bytes(module->probe_path, f->file_offset, on_disk, sizeof(on_disk));
 		memory_bytes(running.pid, bias + f->address, in_memory, sizeof(in_memory));
-		cr_assert_arr_eq(on_disk, in_memory, sizeof(on_disk), "%s:%s", module->base, f->name);
+		cr_assert_arr_eq(on_disk, in_memory, sizeof(on_disk), "%s:%s", module->base,
+				 f->name);
 	}
 	symbol_table_close(&table);
 	running_stop(&running);
@@ -72,12 +74,13 @@ Test(symbol, offsets_of_a_fixed_program_are_true)
 	"#include <stdio.h>\nint main(int c, char **v) { puts(v[0]); fflush(stdout); return getchar(); }\n"
 
 /*
- * As lld, gold and linker scripts lay programs out: the code's place in the file is not its place in memory.
+ * As lld, gold and linker scripts lay programs out: the code's place in the file is not its place
+ * in memory.
  */
 Test(symbol, offsets_go_through_the_program_headers)
 {
-	const char *path =
-		build("moved", "-Wl,--section-start=.text=0x40000", WAITS "int fn(int a) { return a * 5; }");
+	const char *path = build("moved", "-Wl,--section-start=.text=0x40000",
+				 WAITS "int fn(int a) { return a * 5; }");
 	const struct function *function;
 	struct symbol_table table;
 
@@ -94,7 +97,8 @@ Test(symbol, offsets_of_lld_are_true)
 {
 	if (access("/usr/bin/ld.lld", X_OK))
 		cr_skip_test("lld is not installed");
-	assert_offsets_are_true(build("by_lld", "-fuse-ld=lld", WAITS "int fn(int a) { return a * 5; }"));
+	assert_offsets_are_true(
+		build("by_lld", "-fuse-ld=lld", WAITS "int fn(int a) { return a * 5; }"));
 }
 
 Test(symbol, one_address_is_one_function)
@@ -107,7 +111,8 @@ Test(symbol, one_address_is_one_function)
 	cr_assert_not_null(function);
 	cr_assert_eq(function, find_function(&table, "alias", "strong_alias"));
 	cr_assert_eq(function, find_function(&table, "alias", "weak_alias"));
-	cr_assert_neq(strcmp(function->name, "weak_alias"), 0, "a global name comes before a weak one");
+	cr_assert_neq(strcmp(function->name, "weak_alias"), 0,
+		      "a global name comes before a weak one");
 	cr_assert_not_null(function->aliases);
 	cr_assert_not_null(function->aliases[1]);
 	cr_assert_null(function->aliases[2]);
@@ -147,7 +152,10 @@ Test(symbol, clones_answer_to_their_source_name_and_cold_parts_to_none)
 	symbol_table_close(&table);
 }
 
-/* Where the whole function is there too, its calls go on into the part: one name must not stand for both. */
+/*
+ * Where the whole function is there too, its calls go on into the part: one name must not stand for
+ * both.
+ */
 Test(symbol, a_part_beside_its_whole_is_asked_for_by_its_own_name)
 {
 	const struct function *part;
@@ -204,7 +212,9 @@ Test(symbol, what_is_not_called_is_not_offered)
 	symbol_table_close(&table);
 }
 
-/* Each function of the whole program must be found again, at the same place, in what is left of it. */
+/*
+ * Each function of the whole program must be found again, at the same place, in what is left of it.
+ */
 static void assert_finds_the_same(const char *whole, const char *left, const char *base)
 {
 	struct symbol_table before, after;
@@ -320,21 +330,25 @@ Test(symbol, a_nop5_is_used_unless_the_program_may_fork)
 	enum probe_cost cost;
 	const char *path;
 
-	cr_assert_eq(probe_distance(target_path("alias.nop5"), "alias.nop5", "real_name", false, &cost), 0);
+	cr_assert_eq(
+		probe_distance(target_path("alias.nop5"), "alias.nop5", "real_name", false, &cost),
+		0);
 	cr_assert_eq(cost, PROBE_COST_NOP5);
-	path = build("forks", WITH_NOP5,
-		     "#include <unistd.h>\nint fn(int a) { return a * 5; }\nint main(void) { return fork() "
-		     "== fn(3); }\n");
+	path = build(
+		"forks", WITH_NOP5,
+		"#include <unistd.h>\nint fn(int a) { return a * 5; }\nint main(void) { return fork() "
+		"== fn(3); }\n");
 	cr_assert_eq(probe_distance(path, "forks", "fn", false, &cost), 5);
 	cr_assert_neq(cost, PROBE_COST_NOP5);
 	cr_assert_eq(probe_distance(path, "forks", "fn", true, &cost), 0);
 	cr_assert_eq(cost, PROBE_COST_NOP5);
 	/* vfork and posix_spawn share the memory with the trampoline, or replace it all. */
-	path = build("spawns", WITH_NOP5,
-		     "#include <spawn.h>\n#include <unistd.h>\n#include <stdlib.h>\nint fn(int a) { return a "
-		     "* 5; }\n"
-		     "int main(void) { if (!vfork()) _exit(0); posix_spawnp(0, \"x\", 0, 0, 0, 0); return "
-		     "system(\"\"); }\n");
+	path = build(
+		"spawns", WITH_NOP5,
+		"#include <spawn.h>\n#include <unistd.h>\n#include <stdlib.h>\nint fn(int a) { return a "
+		"* 5; }\n"
+		"int main(void) { if (!vfork()) _exit(0); posix_spawnp(0, \"x\", 0, 0, 0, 0); return "
+		"system(\"\"); }\n");
 	cr_assert_eq(probe_distance(path, "spawns", "fn", false, &cost), 0);
 	cr_assert_eq(cost, PROBE_COST_NOP5);
 }
@@ -358,11 +372,12 @@ Test(symbol, a_nop5_of_a_library_is_not_used_if_the_program_may_exec)
 	cr_assert_eq(probe_distance(path, "execs", "main", false, &cost), 0);
 	open_binary(path, &table);
 	cr_assert(table.may_exec && !table.may_fork);
-	cr_assert_not_null(strstr(table.fork_evidence, "/execs imports execv"), "%s", table.fork_evidence);
+	cr_assert_not_null(strstr(table.fork_evidence, "/execs imports execv"), "%s",
+			   table.fork_evidence);
 	symbol_table_close(&table);
-	open_binary(
-		build("looks", "", "#include <dlfcn.h>\nint main(void) { return !dlsym(0, \"fork\"); }\n"),
-		&table);
+	open_binary(build("looks", "",
+			  "#include <dlfcn.h>\nint main(void) { return !dlsym(0, \"fork\"); }\n"),
+		    &table);
 	cr_assert(table.may_fork);
 	symbol_table_close(&table);
 }
@@ -371,12 +386,15 @@ Test(symbol, whoever_forks_is_named)
 {
 	struct symbol_table table;
 
-	open_binary(build("daemon", "", "#include <unistd.h>\nint main(void) { return daemon(0, 0); }\n"),
+	open_binary(build("daemon", "",
+			  "#include <unistd.h>\nint main(void) { return daemon(0, 0); }\n"),
 		    &table);
 	cr_assert(table.may_fork);
-	cr_assert_not_null(strstr(table.fork_evidence, "/daemon imports daemon"), "%s", table.fork_evidence);
+	cr_assert_not_null(strstr(table.fork_evidence, "/daemon imports daemon"), "%s",
+			   table.fork_evidence);
 	symbol_table_close(&table);
-	open_binary(build("fixed", "-static", "#include <unistd.h>\nint main(void) { return fork(); }\n"),
+	open_binary(build("fixed", "-static",
+			  "#include <unistd.h>\nint main(void) { return fork(); }\n"),
 		    &table);
 	cr_assert(table.may_fork);
 	symbol_table_close(&table);
@@ -388,15 +406,19 @@ Test(symbol, whoever_forks_is_named)
 Test(symbol, endbr64_is_stepped_over)
 {
 	enum probe_cost cost;
-	const char *path = build("guarded", "-fcf-protection=full",
-				 "int other(int a);\nint fn(int a) { return other(other(a)) + a; }\n"
-				 "__attribute__((noinline)) int other(int a) { return a * 5; }\n"
-				 "int main(void) { return fn(3); }\n");
+	const char *path =
+		build("guarded", "-fcf-protection=full",
+		      "int other(int a);\nint fn(int a) { return other(other(a)) + a; }\n"
+		      "__attribute__((noinline)) int other(int a) { return a * 5; }\n"
+		      "int main(void) { return fn(3); }\n");
 
 	cr_assert_eq(probe_distance(path, "guarded", "fn", false, &cost), 4);
-	cr_assert_eq(probe_distance(target_path("loopentry"), "loopentry", "guarded_spin", false, &cost), 0);
+	cr_assert_eq(
+		probe_distance(target_path("loopentry"), "loopentry", "guarded_spin", false, &cost),
+		0);
 	cr_assert_eq(cost, PROBE_COST_STEPPED);
-	cr_assert_eq(probe_distance(target_path("loopentry"), "loopentry", "spin", false, &cost), 0);
+	cr_assert_eq(probe_distance(target_path("loopentry"), "loopentry", "spin", false, &cost),
+		     0);
 }
 #endif
 
@@ -430,7 +452,9 @@ static void write_file(const char *path, const uint8_t *bytes, size_t length)
 	fclose(file);
 }
 
-/* Whatever a file says, reading it ends and breaks nothing. A library: no loader is asked about it. */
+/*
+ * Whatever a file says, reading it ends and breaks nothing. A library: no loader is asked about it.
+ */
 Test(symbol, broken_files_break_nothing, .timeout = 120)
 {
 	static uint8_t original[1 << 20], bytes[1 << 20];

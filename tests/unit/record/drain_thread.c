@@ -21,7 +21,8 @@ static int turn(void *context, struct pace *pace, uint64_t *pause_ns)
 	cr_assert_eq(context, &turns);
 	cr_assert_gt(pace->pause_ns, 0);
 	pthread_sigmask(SIG_SETMASK, NULL, &mask);
-	if (!sigismember(&mask, SIGINT) || !sigismember(&mask, SIGTERM) || !sigismember(&mask, SIGCHLD))
+	if (!sigismember(&mask, SIGINT) || !sigismember(&mask, SIGTERM) ||
+	    !sigismember(&mask, SIGCHLD))
 		atomic_store(&unmasked, true);
 	*pause_ns = pause_after;
 	return atomic_fetch_add(&turns, 1) + 1 == fails_at ? -EBADMSG : 0;

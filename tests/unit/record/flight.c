@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The flight recorder: what it keeps and what it lets go of, by a clock of the test's own; and that nothing
- * goes uncounted.
+ * The flight recorder: what it keeps and what it lets go of, by a clock of the test's own; and that
+ * nothing goes uncounted.
  */
 #include "support/capture.h"
 
@@ -56,8 +56,12 @@ TestSuite(flight, .init = begin, .fini = end);
 
 static void put_call(uint64_t start, uint64_t end, uint16_t flags)
 {
-	struct hooked_scope scope = {
-		.start_ns = start, .end_ns = end, .sp = end, .pid = PID, .tid = TID, .flags = flags};
+	struct hooked_scope scope = {.start_ns = start,
+				     .end_ns = end,
+				     .sp = end,
+				     .pid = PID,
+				     .tid = TID,
+				     .flags = flags};
 
 	clock_ns = end;
 	cr_assert(!output->hooked(output, &scope, 1));
@@ -82,12 +86,17 @@ static void put_process(uint32_t clock, uint32_t segment)
 	cr_assert(!output->process(output, &process));
 }
 
-/* The file of the window; the writer is closed. The account holds, for `completed` calls and `events`. */
+/*
+ * The file of the window; the writer is closed. The account holds, for `completed` calls and
+ * `events`.
+ */
 static struct timeline *written(uint64_t since_ns, uint64_t completed, uint64_t events)
 {
 	struct flight_writing how = {.since_ns = since_ns, .last = true};
-	struct function_accounting terms = {
-		.entries = completed, .opened = completed, .completed = completed, .returns = completed};
+	struct function_accounting terms = {.entries = completed,
+					    .opened = completed,
+					    .completed = completed,
+					    .returns = completed};
 	struct segment_accounting segment = {.cursor = events, .delivered = events, .pid = PID};
 	struct timeline *timeline;
 
@@ -112,7 +121,10 @@ static const char *text(const struct timeline *timeline)
 	return lane_text(timeline, lane_of(timeline, PID, TID, 0));
 }
 
-/* ---- the window --------------------------------------------------------------------------------------- */
+/*
+ * ---- the window
+ * ---------------------------------------------------------------------------------------
+ */
 
 Test(flight, keeps_the_window)
 {
@@ -121,11 +133,14 @@ Test(flight, keeps_the_window)
 	put_process(0, 0);
 	for (uint64_t i = 0; i < 100; i++)
 		put_call(2000 + i * 1000, 2100 + i * 1000, 0);
-	/* Blocks are shorter than a call's distance here: what is older than the window has gone. */
+	/*
+	 * Blocks are shorter than a call's distance here: what is older than the window has gone.
+	 */
 	cr_assert_eq(flight_expired_calls(flight, 0), 93);
 	timeline = written(0, 100, 0);
-	cr_assert_str_eq(text(timeline), "f 95000-95100\nf 96000-96100\nf 97000-97100\nf 98000-98100\n"
-					 "f 99000-99100\nf 100000-100100\nf 101000-101100\n");
+	cr_assert_str_eq(text(timeline),
+			 "f 95000-95100\nf 96000-96100\nf 97000-97100\nf 98000-98100\n"
+			 "f 99000-99100\nf 100000-100100\nf 101000-101100\n");
 	cr_assert_eq(timeline->accounting.sum.expired, 93);
 	timeline_close(timeline);
 }
@@ -150,7 +165,12 @@ Test(flight, is_cut_exactly)
 		{.start_ns = 10, .end_ns = 100, .pid = PID, .tid = TID},
 		{.start_ns = 101, .end_ns = 199, .pid = PID, .tid = TID},
 		{.start_ns = 150, .end_ns = 200, .pid = PID, .tid = TID, .sp = 1},
-		{.start_ns = 50, .end_ns = 60, .pid = PID, .tid = TID, .sp = 2, .flags = SCOPE_FLAG_UNWOUND},
+		{.start_ns = 50,
+		 .end_ns = 60,
+		 .pid = PID,
+		 .tid = TID,
+		 .sp = 2,
+		 .flags = SCOPE_FLAG_UNWOUND},
 		{.start_ns = 210, .end_ns = 220, .pid = PID, .tid = TID, .sp = 3}};
 
 	put_process(0, 0);
@@ -183,11 +203,15 @@ Test(flight, is_held)
 	cr_assert_eq(flight_expired_calls(flight, 0), 1);
 }
 
-/* ---- what outlives it --------------------------------------------------------------------------------- */
+/*
+ * ---- what outlives it
+ * ---------------------------------------------------------------------------------
+ */
 
 Test(flight, names_outlive_it)
 {
-	struct thread_info thread = {.pid = PID, .tid = TID, .change = THREAD_NAMED, .time_ns = 900};
+	struct thread_info thread = {
+		.pid = PID, .tid = TID, .change = THREAD_NAMED, .time_ns = 900};
 	struct timeline *timeline;
 	uint32_t unused;
 
@@ -202,7 +226,8 @@ Test(flight, names_outlive_it)
 	cr_assert_str_eq(timeline->names[lane_of(timeline, PID, TID, 0)->name], "worker");
 	cr_assert_str_eq(timeline->names[timeline->processes[0].name], "prog");
 	for (size_t i = 0; i < timeline->name_count; i++)
-		cr_assert(strcmp(timeline->names[i], "unused") && strcmp(timeline->names[i], "early"));
+		cr_assert(strcmp(timeline->names[i], "unused") &&
+			  strcmp(timeline->names[i], "early"));
 	timeline_close(timeline);
 }
 
@@ -258,7 +283,8 @@ Test(flight, anchors_outlive_it)
 	ticks_per_ns = 2;
 	put_process(CLOCK_ID_TSC, 0);
 	for (uint64_t i = 1; i < 100; i++) {
-		struct clock_anchor anchor = {.ticks = i * 2000, .ns = i * 1000, .clock = CLOCK_ID_TSC};
+		struct clock_anchor anchor = {
+			.ticks = i * 2000, .ns = i * 1000, .clock = CLOCK_ID_TSC};
 
 		clock_ns = i * 1000;
 		cr_assert(!output->anchor(output, &anchor));
@@ -271,7 +297,10 @@ Test(flight, anchors_outlive_it)
 	timeline_close(timeline);
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------- */
+/*
+ * ---- bounds
+ * -------------------------------------------------------------------------------------------
+ */
 
 Test(flight, memory_has_a_bound)
 {
@@ -287,13 +316,15 @@ Test(flight, memory_has_a_bound)
 	cr_assert(flight_expired_calls(flight, 0) > CALLS / 2);
 	timeline = written(0, CALLS, 0);
 	cr_assert_eq(timeline->accounting.in_file + flight_expired_calls(flight, 0), CALLS);
-	cr_assert(timeline->accounting.in_file > FLIGHT_BYTES_LEAST / sizeof(struct hooked_scope) / 2);
+	cr_assert(timeline->accounting.in_file >
+		  FLIGHT_BYTES_LEAST / sizeof(struct hooked_scope) / 2);
 	timeline_close(timeline);
 }
 
 static void put_thread(uint32_t tid, enum thread_change change)
 {
-	struct thread_info thread = {.pid = PID, .tid = tid, .change = (uint32_t)change, .time_ns = clock_ns};
+	struct thread_info thread = {
+		.pid = PID, .tid = tid, .change = (uint32_t)change, .time_ns = clock_ns};
 
 	cr_assert(!output->string(output, "worker", 6, &thread.name));
 	cr_assert(!output->thread(output, &thread));
@@ -343,7 +374,10 @@ static void visit_others(void *context, intern_visitor visit, void *visited)
 		visit(visited, &((uint32_t *)context)[i]);
 }
 
-/* Names that nothing in the window bears are forgotten, those that something bears anywhere are not. */
+/*
+ * Names that nothing in the window bears are forgotten, those that something bears anywhere are
+ * not.
+ */
 Test(flight, names_without_end)
 {
 	enum { NAMES = 300000 };
@@ -375,7 +409,8 @@ Test(flight, names_without_end)
 	cr_assert_str_eq(timeline->names[timeline->processes[0].name], "prog");
 	cr_assert_str_eq(timeline->names[timeline->functions[0].info.name], "f");
 	cr_assert(strstr(text(timeline), "open 2000-"));
-	cr_assert(strstr(text(timeline), " request 299999 300002000-300002500"), "%s", text(timeline));
+	cr_assert(strstr(text(timeline), " request 299999 300002000-300002500"), "%s",
+		  text(timeline));
 	cr_assert_leq(timeline->name_count, 32);
 	cr_assert_str_eq(timeline->names[lane_of(timeline, PID, TID, 0)->marks[0].name], "other");
 	timeline_close(timeline);

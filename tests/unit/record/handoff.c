@@ -42,9 +42,11 @@ static int put(struct handoff *handoff, uint64_t number, size_t payload_words)
 	return handoff_write(handoff, &record);
 }
 
-static void expect_record(const uint64_t *data, const void *tag, uint64_t number, size_t payload_words)
+static void expect_record(const uint64_t *data, const void *tag, uint64_t number,
+			  size_t payload_words)
 {
-	cr_assert_eq(data[0], FIXED + payload_words, "record %d: %d words", (int)number, (int)data[0]);
+	cr_assert_eq(data[0], FIXED + payload_words, "record %d: %d words", (int)number,
+		     (int)data[0]);
 	cr_assert_eq(data[1], number * 10);
 	cr_assert_eq(data[2], number);
 	cr_assert_eq(data[3], ~number);
@@ -83,13 +85,14 @@ static void expect_one(struct handoff *handoff, uint64_t number, size_t payload_
 
 Test(handoff, sizes_that_cannot_be)
 {
-	static const size_t wrong[][3] = {{2, 4, 4},	     {2, 7, 4},	      {2, 12, 4},	{2, 16, 3},
-					  {2, 16, 0},	     {2, 1 << 28, 4}, {2, 16, 1 << 28}, {14, 16, 4},
-					  {SIZE_MAX, 16, 4}, {2, 0, 4}};
+	static const size_t wrong[][3] = {
+		{2, 4, 4},	 {2, 7, 4},	   {2, 12, 4},	{2, 16, 3},	   {2, 16, 0},
+		{2, 1 << 28, 4}, {2, 16, 1 << 28}, {14, 16, 4}, {SIZE_MAX, 16, 4}, {2, 0, 4}};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		errno = 0;
-		cr_assert_null(handoff_create(wrong[i][0], wrong[i][1], wrong[i][2]), "shape %zu", i);
+		cr_assert_null(handoff_create(wrong[i][0], wrong[i][1], wrong[i][2]), "shape %zu",
+			       i);
 		cr_assert_eq(errno, EINVAL);
 	}
 	/* The smallest: a record of discarded writes exactly. */
@@ -110,7 +113,8 @@ Test(handoff, what_is_no_record)
 {
 	struct handoff *handoff = make(16, 4);
 	uint64_t words[HEADER + 1] = {7, 8, 9};
-	struct handoff_record record = {.tag = &tags[0], .time_ns = 5, .header = words, .header_words = 3};
+	struct handoff_record record = {
+		.tag = &tags[0], .time_ns = 5, .header = words, .header_words = 3};
 	struct handoff_batch batch;
 
 	cr_assert_eq(handoff_write(handoff, &record), -EINVAL);
@@ -312,7 +316,8 @@ Test(handoff, the_writer_tells_what_it_discarded)
 		cr_assert_eq(put(handoff, number + 8, 16 - DISCARDED - FIXED), 0);
 		cr_assert_eq(look(handoff, &batch), HANDOFF_RECORDS);
 		cr_assert_eq(batch.records, 2);
-		expect_record(batch.data + DISCARDED, batch.tags[1], number + 8, 16 - DISCARDED - FIXED);
+		expect_record(batch.data + DISCARDED, batch.tags[1], number + 8,
+			      16 - DISCARDED - FIXED);
 		batch.records = 1;
 		batch.words = DISCARDED;
 		expect_discarded(&batch, (number + 2) * 10, 6);
@@ -348,7 +353,9 @@ Test(handoff, room_for_both)
 	cr_assert_eq(put(handoff, 1, 32 - FIXED), 0);
 	cr_assert_eq(put(handoff, 2, 0), -ENOBUFS);
 	expect_one(handoff, 1, 32 - FIXED);
-	/* The reader's next read would take the entry, so it is the writer's only while records are unread:
+	/*
+	 * The reader's next read would take the entry, so it is the writer's only while records are
+	 * unread:
 	 */
 	cr_assert_eq(look(handoff, &batch), HANDOFF_RECORDS);
 	expect_discarded(&batch, 20, 1);
@@ -357,7 +364,9 @@ Test(handoff, room_for_both)
 	cr_assert_eq(put(handoff, 5, 28 - FIXED), -ENOBUFS);
 	cr_assert_eq(look(handoff, &batch), HANDOFF_RECORDS);
 	cr_assert_eq(batch.records, 2);
-	/* 6 are left at the end: DISCARDED (5) fits there, and nothing of the rest is given back. */
+	/*
+	 * 6 are left at the end: DISCARDED (5) fits there, and nothing of the rest is given back.
+	 */
 	cr_assert_eq(put(handoff, 6, 0), -ENOBUFS);
 	cr_assert_eq(look(handoff, &batch), HANDOFF_RECORDS);
 	expect_discarded(&batch, 50, 2);

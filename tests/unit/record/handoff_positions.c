@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Positions run on and on: the hand-off where both counts of its positions overflow. For that the test
- * reaches into it: this program is linked with the file as it is included here.
+ * Positions run on and on: the hand-off where both counts of its positions overflow. For that the
+ * test reaches into it: this program is linked with the file as it is included here.
  */
 #include "record/handoff.c"
 
@@ -35,7 +35,9 @@ static int put_number(struct handoff *handoff, uint64_t number, size_t payload_w
 
 Test(handoff_positions, both_counts_overflow)
 {
-	/* From far enough before the end of each to far behind it; and at each place of the ring. */
+	/*
+	 * From far enough before the end of each to far behind it; and at each place of the ring.
+	 */
 	for (uint32_t words = 0; words < 200; words++) {
 		struct handoff *handoff = make_at(0u - words, (1u << 30) - words % 9);
 		struct handoff_batch batch;
@@ -67,7 +69,8 @@ Test(handoff_positions, full_across_the_overflow)
 	struct handoff_batch batch;
 
 	for (uint64_t number = 0; number < 4; number++)
-		cr_assert_eq(put_number(handoff, number, 5), 0); /* 8 words each: all 32, and all 4 tags */
+		/* 8 words each: all 32, and all 4 tags */
+		cr_assert_eq(put_number(handoff, number, 5), 0);
 	cr_assert_eq(put_number(handoff, 4, 0), -ENOBUFS);
 	for (uint64_t next = 0; next < 4; next += batch.records) {
 		cr_assert_eq(handoff_read(handoff, false, &batch), HANDOFF_RECORDS);

@@ -190,16 +190,16 @@ static void take_all(struct relay *relay)
 /* Until nothing fits any more, not even one call. Returns how many went in. */
 static uint64_t fill(struct relay *relay)
 {
-	uint64_t before =
-		relay_lost_calls(relay, 0) + relay_lost_calls(relay, 1) + relay_lost_calls(relay, 2);
+	uint64_t before = relay_lost_calls(relay, 0) + relay_lost_calls(relay, 1) +
+			  relay_lost_calls(relay, 2);
 	uint64_t put = 0, lost = before;
 	size_t count = BATCH;
 
 	for (;;) {
 		put_calls(relay, count, 0);
 		put += count;
-		uint64_t now =
-			relay_lost_calls(relay, 0) + relay_lost_calls(relay, 1) + relay_lost_calls(relay, 2);
+		uint64_t now = relay_lost_calls(relay, 0) + relay_lost_calls(relay, 1) +
+			       relay_lost_calls(relay, 2);
 
 		if (now != lost && count == 1)
 			return put - (now - before);
@@ -331,7 +331,8 @@ Test(relay, without_room_batches_are_lost_and_nothing_else)
 	cr_assert_eq(output->process(output, &process), 0);
 	put_event(relay, string(relay, "lost name"), 0, 1);
 	relay_end(relay);
-	cr_assert_eq(sink.thread_count + sink.anchor_count + sink.process_count + sink.event_count, 0);
+	cr_assert_eq(sink.thread_count + sink.anchor_count + sink.process_count + sink.event_count,
+		     0);
 
 	/* There is room again. */
 	take_all(relay);
@@ -354,8 +355,8 @@ Test(relay, without_room_batches_are_lost_and_nothing_else)
 	cr_assert_not_null(last);
 	cr_assert_eq(last->last_ns, first_lost + 8);
 	cr_assert_geq(last->count, 10);
-	cr_assert_eq(last->first_ns + last->count - 1, last->last_ns, "%d from %d to %d", (int)last->count,
-		     (int)last->first_ns, (int)last->last_ns);
+	cr_assert_eq(last->first_ns + last->count - 1, last->last_ns, "%d from %d to %d",
+		     (int)last->count, (int)last->first_ns, (int)last->last_ns);
 	cr_assert_eq(relay_lost_events(relay), 1);
 	cr_assert_eq(relay_settle(relay), 0);
 	relay_destroy(relay);
@@ -485,7 +486,9 @@ Test(relay, strings_that_do_not_fit_at_once)
 	relay_destroy(relay);
 }
 
-/* A sink that takes nothing, and millions of threads that come and go: memory has a bound, and it is counted.
+/*
+ * A sink that takes nothing, and millions of threads that come and go: memory has a bound, and it
+ * is counted.
  */
 Test(relay, threads_have_a_bound)
 {
@@ -681,7 +684,9 @@ static void *drain(void *context)
 	return NULL;
 }
 
-/* The reader sleeps when there is nothing; every name is right, and what is not there is counted. */
+/*
+ * The reader sleeps when there is nothing; every name is right, and what is not there is counted.
+ */
 Test(relay, two_threads, .timeout = 120)
 {
 	struct relay *relay = make(SMALLEST);

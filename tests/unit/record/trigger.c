@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Slow calls in a stream: hooked, manual, in one record or two, in ticks; and those that must not be told. */
+/*
+ * Slow calls in a stream: hooked, manual, in one record or two, in ticks; and those that must not
+ * be told.
+ */
 #include "support/capture.h"
 
 #include <string.h>
@@ -23,8 +26,8 @@ static void begin(void)
 	cr_assert(!trigger_watch(trigger, "slow>", 4, LIMIT));
 	maker.output = trigger_output(trigger);
 	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
-	cr_assert(!maker.output->process(maker.output,
-					 &(struct process_info){.pid = PID, .clock = CLOCK_ID_MONOTONIC}));
+	cr_assert(!maker.output->process(
+		maker.output, &(struct process_info){.pid = PID, .clock = CLOCK_ID_MONOTONIC}));
 }
 
 static void end(void)
@@ -96,8 +99,8 @@ Test(trigger, complete)
 
 Test(trigger, in_ticks)
 {
-	cr_assert(!maker.output->process(maker.output,
-					 &(struct process_info){.pid = PID, .clock = CLOCK_ID_TSC}));
+	cr_assert(!maker.output->process(
+		maker.output, &(struct process_info){.pid = PID, .clock = CLOCK_ID_TSC}));
 	make_complete(&maker, PID, TID, 0, 1u << 30, 0, "slow");
 	expect_none(); /* nobody knows yet how fast it runs */
 	make_anchor(&maker, CLOCK_ID_TSC, 1000, 1000);

@@ -32,10 +32,11 @@ Test(csv, read_back)
 	size_t length;
 	char *text = written(csv_write, sample_timeline(), NULL, &length);
 
-	free(output_of("python3 -c \"import csv; r=list(csv.reader(open(0,newline='',encoding='utf-8')));"
-		       "evil='evil<\\\"a\\\",b>\\n\\x1b[31m\\\\\\\\\\t\\x9b\\u202e'+'\\ufffd'*4;"
-		       "assert len(r)==18 and all(len(x)==9 for x in r) and sum(x[6]==evil for x in r)==4\"",
-		       text, length));
+	free(output_of(
+		"python3 -c \"import csv; r=list(csv.reader(open(0,newline='',encoding='utf-8')));"
+		"evil='evil<\\\"a\\\",b>\\n\\x1b[31m\\\\\\\\\\t\\x9b\\u202e'+'\\ufffd'*4;"
+		"assert len(r)==18 and all(len(x)==9 for x in r) and sum(x[6]==evil for x in r)==4\"",
+		text, length));
 	free(text);
 }
 

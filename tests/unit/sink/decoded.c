@@ -32,7 +32,10 @@ char *output_of(const char *command, const char *input, size_t length)
 	return text;
 }
 
-/* Where the decoder is: the names of the open blocks, joined by dots; and what the packet holds so far. */
+/*
+ * Where the decoder is: the names of the open blocks, joined by dots; and what the packet holds so
+ * far.
+ */
 struct place {
 	char path[256];
 	struct decoded_event event;
@@ -90,7 +93,8 @@ static void read_track(struct place *place, const char *key, const char *value)
 		copy_string(track->name, sizeof(track->name), value);
 }
 
-static void read_value(struct decoded *decoded, struct place *place, const char *key, const char *value)
+static void read_value(struct decoded *decoded, struct place *place, const char *key,
+		       const char *value)
 {
 	char path[512];
 
@@ -106,7 +110,8 @@ static void read_value(struct decoded *decoded, struct place *place, const char 
 	else if (strncmp(path, ".packet.track_descriptor.", 25) == 0)
 		read_track(place, path + 25, value);
 	else if (strcmp(path, ".packet.interned_data.event_names.iid") == 0) {
-		cr_assert_eq(vec_grow(&decoded->iids, &decoded->iid_capacity, decoded->iid_count), 0);
+		cr_assert_eq(vec_grow(&decoded->iids, &decoded->iid_capacity, decoded->iid_count),
+			     0);
 		decoded->iids[decoded->iid_count++] = strtoull(value, NULL, 10);
 	}
 }
@@ -124,12 +129,16 @@ static void end_packet(struct decoded *decoded, struct place *place)
 {
 	decoded->packets++;
 	if (place->event.type) {
-		cr_assert_eq(vec_grow(&decoded->events, &decoded->event_capacity, decoded->event_count), 0);
+		cr_assert_eq(
+			vec_grow(&decoded->events, &decoded->event_capacity, decoded->event_count),
+			0);
 		place->event.named_before_use = iid_sent(decoded, place->event.name_iid);
 		decoded->events[decoded->event_count++] = place->event;
 	}
 	if (place->has_track) {
-		cr_assert_eq(vec_grow(&decoded->tracks, &decoded->track_capacity, decoded->track_count), 0);
+		cr_assert_eq(
+			vec_grow(&decoded->tracks, &decoded->track_capacity, decoded->track_count),
+			0);
 		decoded->tracks[decoded->track_count++] = place->track;
 	}
 	memset(place, 0, sizeof(*place));
@@ -145,7 +154,8 @@ static void read_line(struct decoded *decoded, struct place *place, char *line)
 		cr_assert_lt(strlen(place->path) + length, sizeof(place->path));
 		strcat(strcat(place->path, "."), key);
 		place->track.counts |= strcmp(place->path, ".packet.track_descriptor.counter") == 0;
-		place->event.annotations += strcmp(place->path, ".packet.track_event.debug_annotations") == 0;
+		place->event.annotations +=
+			strcmp(place->path, ".packet.track_event.debug_annotations") == 0;
 	} else if (strcmp(key, "}") == 0) {
 		*strrchr(place->path, '.') = '\0';
 		if (!*place->path)

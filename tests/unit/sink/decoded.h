@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A Perfetto trace as `protoc --decode` prints it. Purpose: what a reader that shares no code with our writer
- * finds.
+ * A Perfetto trace as `protoc --decode` prints it. Purpose: what a reader that shares no code with
+ * our writer finds.
  */
 #ifndef TESTS_UNIT_SINK_DECODED_H
 #define TESTS_UNIT_SINK_DECODED_H
@@ -51,7 +51,10 @@ struct decoded {
 void decode(struct decoded *decoded, const char *trace, size_t length);
 void decoded_free(struct decoded *decoded);
 
-/* What the command, with `input` on its stdin, prints: malloc'ed. The test fails if the command does. */
+/*
+ * What the command, with `input` on its stdin, prints: malloc'ed. The test fails if the command
+ * does.
+ */
 char *output_of(const char *command, const char *input, size_t length);
 
 #define PROTOC_DECODE "protoc --decode=perfetto.Trace --proto_path=loader/sink perfetto.proto"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Where exports go: nothing half written is ever left, and what was there stays until the new file is whole.
+/*
+ * Where exports go: nothing half written is ever left, and what was there stays until the new file
+ * is whole.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -260,7 +262,8 @@ Test(output, without_proc, .init = enter, .fini = leave)
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77) {
-		cr_log_warn("neither root nor user namespaces: the way without /proc is not tested");
+		cr_log_warn(
+			"neither root nor user namespaces: the way without /proc is not tested");
 		return;
 	}
 	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));

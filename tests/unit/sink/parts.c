@@ -25,17 +25,23 @@ static uint32_t name_of(struct event_output *output, const char *name)
 	return id;
 }
 
-static void put_manual(struct event_output *output, uint32_t tid, enum manual_kind kind, uint64_t ns,
-		       uint64_t id, const char *name)
+static void put_manual(struct event_output *output, uint32_t tid, enum manual_kind kind,
+		       uint64_t ns, uint64_t id, const char *name)
 {
-	struct manual_event event = {
-		.ticks = ns, .scope_id = id, .value = 7, .pid = PID, .tid = tid, .kind = (uint8_t)kind};
+	struct manual_event event = {.ticks = ns,
+				     .scope_id = id,
+				     .value = 7,
+				     .pid = PID,
+				     .tid = tid,
+				     .kind = (uint8_t)kind};
 
 	event.name = name ? name_of(output, name) : 0;
 	cr_assert(!output->manual(output, &event, 1));
 }
 
-/* Threads take turns; each has an outer scope throughout, and frames, counters and instants inside. */
+/*
+ * Threads take turns; each has an outer scope throughout, and frames, counters and instants inside.
+ */
 static void make_capture(uint32_t threads)
 {
 	struct capture_writer *writer;
@@ -49,7 +55,8 @@ static void make_capture(uint32_t threads)
 	cr_assert(writer);
 	output = capture_writer_output(writer);
 	function.name = process.name = name_of(output, "called, \"often\"");
-	cr_assert(!capture_writer_process(writer, &process) && !capture_writer_function(writer, &function));
+	cr_assert(!capture_writer_process(writer, &process) &&
+		  !capture_writer_function(writer, &function));
 	for (uint32_t t = 0; t < threads; t++)
 		put_manual(output, PID + t, MANUAL_START, 50 + t, 1, "outer");
 	for (uint64_t i = 0; i < CALLS; i++) {
@@ -58,7 +65,8 @@ static void make_capture(uint32_t threads)
 			.start_ns = 100 + i * 10, .end_ns = 107 + i * 10, .pid = PID, .tid = tid};
 
 		put_manual(output, tid, MANUAL_START, 101 + i * 10, 2 + i, "inner");
-		put_manual(output, tid, i % 3 ? MANUAL_INSTANT : MANUAL_COUNTER_INT, 102 + i * 10, 0, "mark");
+		put_manual(output, tid, i % 3 ? MANUAL_INSTANT : MANUAL_COUNTER_INT, 102 + i * 10,
+			   0, "mark");
 		put_manual(output, tid, MANUAL_STOP, 105 + i * 10, 2 + i, NULL);
 		cr_assert(!output->hooked(output, &scope, 1));
 	}
@@ -67,7 +75,8 @@ static void make_capture(uint32_t threads)
 	cr_assert(!capture_writer_finish(writer, 0, 300 + CALLS * 10, 0));
 }
 
-static char *written_in_regions(int (*write)(const struct timeline *, FILE *, const struct sink_options *),
+static char *written_in_regions(int (*write)(const struct timeline *, FILE *,
+					     const struct sink_options *),
 				uint64_t records, size_t *length)
 {
 	struct timeline *timeline = timeline_open_with(path, records);
@@ -86,8 +95,8 @@ static void expect_same(int (*write)(const struct timeline *, FILE *, const stru
 
 	for (uint64_t records = 1; records < 200; records = records * 3 + 1) {
 		parts = written_in_regions(write, records, &other_length);
-		cr_assert(length == other_length && !memcmp(whole, parts, length), "in regions of %lu",
-			  (unsigned long)records);
+		cr_assert(length == other_length && !memcmp(whole, parts, length),
+			  "in regions of %lu", (unsigned long)records);
 		free(parts);
 	}
 	free(whole);

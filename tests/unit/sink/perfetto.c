@@ -59,10 +59,11 @@ static void expect_lane(const struct decoded *decoded, uint64_t track, const str
 			continue;
 		cr_assert_lt(at, count);
 		cr_assert_eq(drawn[at].start, scope->start_ns);
-		cr_assert_eq(drawn[at].end, scope->end_ns, "tid %u scope %zu ends at %lu, not %lu", lane->tid,
-			     i, drawn[at].end, scope->end_ns);
-		cr_assert_eq(drawn[at].depth, scope->depth, "tid %u scope %zu is drawn at depth %zu, not %u",
-			     lane->tid, i, drawn[at].depth, scope->depth);
+		cr_assert_eq(drawn[at].end, scope->end_ns, "tid %u scope %zu ends at %lu, not %lu",
+			     lane->tid, i, drawn[at].end, scope->end_ns);
+		cr_assert_eq(drawn[at].depth, scope->depth,
+			     "tid %u scope %zu is drawn at depth %zu, not %u", lane->tid, i,
+			     drawn[at].depth, scope->depth);
 		cr_assert_eq(drawn[at].name_iid, scope->name + 1);
 		cr_assert_eq(drawn[at].category, scope->kind);
 		at++;
@@ -72,8 +73,8 @@ static void expect_lane(const struct decoded *decoded, uint64_t track, const str
 }
 
 /* The nth track of this thread, or of this name. */
-static const struct decoded_track *find_track(const struct decoded *decoded, uint64_t tid, const char *name,
-					      size_t nth)
+static const struct decoded_track *find_track(const struct decoded *decoded, uint64_t tid,
+					      const char *name, size_t nth)
 {
 	for (size_t i = 0; i < decoded->track_count; i++) {
 		const struct decoded_track *track = &decoded->tracks[i];
@@ -103,7 +104,8 @@ Test(perfetto, golden)
 	expect_golden(text, "sink.pftrace.txt");
 	free(text);
 	/* Without our .proto too it is sound protobuf, whose every top-level field is 1. */
-	text = output_of("protoc --decode_raw | grep -v '^ ' | sort -u | tr -d '\\n'", trace, length);
+	text = output_of("protoc --decode_raw | grep -v '^ ' | sort -u | tr -d '\\n'", trace,
+			 length);
 	cr_assert_str_eq(text, "1 {}");
 	free(text);
 	free(trace);
@@ -158,7 +160,8 @@ Test(perfetto, sequence)
 	decoded_free(&decoded);
 }
 
-static size_t instants(const struct decoded *decoded, const struct decoded_track *track, const char *name)
+static size_t instants(const struct decoded *decoded, const struct decoded_track *track,
+		       const char *name)
 {
 	size_t count = 0;
 
@@ -233,7 +236,8 @@ Test(perfetto, arguments_and_flows)
 	outer = find_event(&decoded, main_track->uuid, DECODED_BEGIN, 0);
 	cr_assert_eq(outer->annotations, 2, "its two arguments");
 	cr_assert_eq(outer->flows, 2);
-	fiber = find_event(&decoded, find_track(&decoded, 0, "crossing scopes 1", 0)->uuid, DECODED_BEGIN, 0);
+	fiber = find_event(&decoded, find_track(&decoded, 0, "crossing scopes 1", 0)->uuid,
+			   DECODED_BEGIN, 0);
 	cr_assert_eq(fiber->flows, 1);
 	cr_assert_eq(fiber->flow[0], outer->flow[0], "7 ties the two");
 	for (size_t i = 0;; i++) {
@@ -262,7 +266,8 @@ Test(perfetto, asyncs)
 	for (size_t i = 0; i < 2; i++) {
 		uint64_t track = decoded.tracks[first + i].uuid;
 
-		cr_assert_eq(decoded.tracks[first + i].parent, find_track(&decoded, 0, "demo", 0)->uuid);
+		cr_assert_eq(decoded.tracks[first + i].parent,
+			     find_track(&decoded, 0, "demo", 0)->uuid);
 		cr_assert_eq(draw(&decoded, track, drawn, 3), counts[i]);
 		for (size_t j = 0; j < counts[i]; j++) {
 			cr_assert_eq(drawn[j].depth, 0);
@@ -274,7 +279,10 @@ Test(perfetto, asyncs)
 	decoded_free(&decoded);
 }
 
-/* Many at once: on each track one after another, and on no more tracks than there ever were at once. */
+/*
+ * Many at once: on each track one after another, and on no more tracks than there ever were at
+ * once.
+ */
 Test(perfetto, many_asyncs)
 {
 	enum { SLICES = 300, AT_ONCE = 7 };
@@ -321,15 +329,30 @@ Test(perfetto, empty_timeline)
 }
 
 /*
- * Depth is that of the whole lane: beside each other on a sub-lane may lie scopes of different depths, and
- * one that begins where a shallower one ends is no child of it.
+ * Depth is that of the whole lane: beside each other on a sub-lane may lie scopes of different
+ * depths, and one that begins where a shallower one ends is no child of it.
  */
 Test(perfetto, neighbours_of_different_depth)
 {
 	struct scope scopes[] = {
-		{.start_ns = 10, .end_ns = 20, .name = 1, .depth = 1, .kind = SCOPE_HOOKED, .sub_lane = 1},
-		{.start_ns = 20, .end_ns = 30, .name = 2, .depth = 3, .kind = SCOPE_HOOKED, .sub_lane = 1},
-		{.start_ns = 40, .end_ns = 50, .name = 3, .depth = 4, .kind = SCOPE_HOOKED, .sub_lane = 1},
+		{.start_ns = 10,
+		 .end_ns = 20,
+		 .name = 1,
+		 .depth = 1,
+		 .kind = SCOPE_HOOKED,
+		 .sub_lane = 1},
+		{.start_ns = 20,
+		 .end_ns = 30,
+		 .name = 2,
+		 .depth = 3,
+		 .kind = SCOPE_HOOKED,
+		 .sub_lane = 1},
+		{.start_ns = 40,
+		 .end_ns = 50,
+		 .name = 3,
+		 .depth = 4,
+		 .kind = SCOPE_HOOKED,
+		 .sub_lane = 1},
 	};
 	struct lane lane = {.pid = 1, .tid = 2, .scopes = scopes, .scope_count = 3};
 	struct timeline timeline = *sample_timeline();
@@ -342,7 +365,8 @@ Test(perfetto, neighbours_of_different_depth)
 	timeline.lane_count = 1;
 	trace = written(perfetto_write, &timeline, NULL, &length);
 	decode(&decoded, trace, length);
-	cr_assert_eq(draw(&decoded, find_track(&decoded, 0, "crossing scopes 1", 0)->uuid, drawn, 3), 3);
+	cr_assert_eq(
+		draw(&decoded, find_track(&decoded, 0, "crossing scopes 1", 0)->uuid, drawn, 3), 3);
 	for (size_t i = 0; i < 3; i++) {
 		cr_assert_eq(drawn[i].depth, 0, "%zu is drawn at depth %zu", i, drawn[i].depth);
 		cr_assert_eq(drawn[i].end, scopes[i].end_ns);
@@ -352,8 +376,8 @@ Test(perfetto, neighbours_of_different_depth)
 }
 
 /*
- * Scopes of a random tree in the timeline's order, in so few nanoseconds that most times are equal: children
- * that fill their parent, that touch, that have no length, at its start and at its end.
+ * Scopes of a random tree in the timeline's order, in so few nanoseconds that most times are equal:
+ * children that fill their parent, that touch, that have no length, at its start and at its end.
  */
 static void grow(struct scope *scopes, size_t *count, size_t most, uint64_t start, uint64_t end,
 		 unsigned depth)
@@ -364,11 +388,12 @@ static void grow(struct scope *scopes, size_t *count, size_t most, uint64_t star
 		uint64_t from = time + (rand() % 3 ? 0 : (uint64_t)rand() % (end - time + 1));
 		uint64_t to = from + (uint64_t)rand() % (end - from + 1);
 
-		scopes[(*count)++] = (struct scope){.start_ns = from,
-						    .end_ns = to,
-						    .name = (uint32_t)(1 + rand() % (SAMPLE_NAMES - 1)),
-						    .depth = (uint16_t)depth,
-						    .kind = rand() % 2 ? SCOPE_HOOKED : SCOPE_MANUAL};
+		scopes[(*count)++] =
+			(struct scope){.start_ns = from,
+				       .end_ns = to,
+				       .name = (uint32_t)(1 + rand() % (SAMPLE_NAMES - 1)),
+				       .depth = (uint16_t)depth,
+				       .kind = rand() % 2 ? SCOPE_HOOKED : SCOPE_MANUAL};
 		if (depth < 12)
 			grow(scopes, count, most, from, to, depth + 1);
 		time = to;
@@ -388,8 +413,9 @@ Test(perfetto, random_trees)
 
 	srand(7);
 	for (uint32_t i = 0; i < RANDOM_LANES; i++) {
-		lanes[i] = (struct lane){
-			.pid = 1, .tid = 1000 + i, .scopes = calloc(RANDOM_SCOPES, sizeof(struct scope))};
+		lanes[i] = (struct lane){.pid = 1,
+					 .tid = 1000 + i,
+					 .scopes = calloc(RANDOM_SCOPES, sizeof(struct scope))};
 		while (lanes[i].scope_count < 3)
 			grow(lanes[i].scopes, &lanes[i].scope_count, RANDOM_SCOPES,
 			     50 * lanes[i].scope_count + 10, 50 * lanes[i].scope_count + 20, 0);

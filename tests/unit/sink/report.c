@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The report for people and for programs: exact text, real JSON, order, units, and the closing line. */
+/*
+ * The report for people and for programs: exact text, real JSON, order, units, and the closing
+ * line.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -33,12 +36,13 @@ Test(report, json_is_json)
 	char *text = written(report_json, sample_timeline(), NULL, &length);
 
 	free(output_of("python3 -m json.tool", text, length));
-	free(output_of("python3 -c \"import json,sys; d=json.load(sys.stdin); names=[f['name'] for f in "
-		       "d['functions']];"
-		       "evil='evil<\\\"a\\\",b>\\n\\x1b[31m\\\\\\\\\\t\\x9b\\u202e'+'\\ufffd'*4;"
-		       "assert evil in names and d['threads'][2]['name']==evil and "
-		       "d['accounting']['balanced'] is True\"",
-		       text, length));
+	free(output_of(
+		"python3 -c \"import json,sys; d=json.load(sys.stdin); names=[f['name'] for f in "
+		"d['functions']];"
+		"evil='evil<\\\"a\\\",b>\\n\\x1b[31m\\\\\\\\\\t\\x9b\\u202e'+'\\ufffd'*4;"
+		"assert evil in names and d['threads'][2]['name']==evil and "
+		"d['accounting']['balanced'] is True\"",
+		text, length));
 	free(text);
 }
 
@@ -92,7 +96,8 @@ Test(report, text_has_no_controls)
 
 	for (const char *at = text; *at;) {
 		at += escape_decode(at, &code);
-		cr_assert(code == '\n' || (code != ESCAPE_INVALID && !escape_is_control(code)), "%x", code);
+		cr_assert(code == '\n' || (code != ESCAPE_INVALID && !escape_is_control(code)),
+			  "%x", code);
 	}
 	free(text);
 	text = written(report_text, sample_timeline(), &(struct sink_options){.colour = 1}, NULL);
@@ -134,9 +139,9 @@ Test(report, order)
 	}
 	cr_assert_eq(report_sort(timeline, "name", summary.functions, count), 0);
 	for (size_t i = 1; i < count; i++)
-		cr_assert_leq(
-			strcmp(timeline->names[functions[i - 1].name], timeline->names[functions[i].name]),
-			0);
+		cr_assert_leq(strcmp(timeline->names[functions[i - 1].name],
+				     timeline->names[functions[i].name]),
+			      0);
 	timeline_summary_clear(&summary);
 }
 
@@ -151,13 +156,15 @@ Test(report, sort_keys)
 	}
 	cr_assert_not(report_sort_known("median"));
 	cr_assert_not(report_sort_known(""));
-	cr_assert_eq(report_text(sample_timeline(), stderr, &(struct sink_options){.sort = "median"}),
-		     -EINVAL);
+	cr_assert_eq(
+		report_text(sample_timeline(), stderr, &(struct sink_options){.sort = "median"}),
+		-EINVAL);
 }
 
 static void expect_unit(enum time_unit unit, const char *expected)
 {
-	char *text = written(report_text, sample_timeline(), &(struct sink_options){.unit = unit}, NULL);
+	char *text =
+		written(report_text, sample_timeline(), &(struct sink_options){.unit = unit}, NULL);
 
 	cr_expect_not_null(strstr(text, expected), "no %s in:\n%s", expected, text);
 	free(text);
@@ -203,15 +210,18 @@ Test(report, not_hooked)
 	text = written(report_text, &timeline, NULL, NULL);
 	cr_expect_null(strstr(text, "\nidle, \"never\" called  hooked"), "%s", text);
 	cr_expect_not_null(
-		strstr(text, "\nNot hooked: idle, \"never\" called: the kernel takes no probe there\n"), "%s",
-		text);
+		strstr(text,
+		       "\nNot hooked: idle, \"never\" called: the kernel takes no probe there\n"),
+		"%s", text);
 	free(text);
 	functions[3].info.not_hooked = NOT_HOOKED_RETURNS;
 	text = written(report_json, &timeline, NULL, NULL);
-	cr_expect_null(strstr(text, "{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\",\"kind\""));
+	cr_expect_null(strstr(
+		text, "{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\",\"kind\""));
 	cr_expect_not_null(
-		strstr(text, "\"not_hooked\":[\n{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\","
-			     "\"reason\":\"where it returns cannot be told\"}],\n"),
+		strstr(text,
+		       "\"not_hooked\":[\n{\"name\":\"idle, \\\"never\\\" called\",\"module\":\"demo\","
+		       "\"reason\":\"where it returns cannot be told\"}],\n"),
 		"%s", text);
 	free(text);
 }
@@ -244,7 +254,8 @@ Test(report, closing_line)
 		"dropped, 2 lost in the ring, 1 too deep, 1 unfinished, 1 unwound, 1 entries alone; 6 manual events, 12 lost; balanced");
 	/* Every term, as large as it gets, and a reason of two lines. */
 	memset(&total, 0xff, sizeof(total.sum));
-	total.in_file = total.recursion_misses = total.segment_delivered = total.segment_lost = UINT64_MAX;
+	total.in_file = total.recursion_misses = total.segment_delivered = total.segment_lost =
+		UINT64_MAX;
 	total.segment_written_off = total.segment_holes = total.manual_orphans = UINT64_MAX;
 	total.balanced = false;
 	strcpy(total.imbalance, "two\nlines");

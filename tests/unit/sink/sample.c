@@ -24,15 +24,15 @@ static char *names[SAMPLE_NAMES] = {
 	[NAME_TICK] = "tick",
 };
 
-#define HOOKED(n, start, end, d, f)                                                                      \
-	{                                                                                                \
-		.start_ns = (start), .end_ns = (end), .name = (n), .module = NAME_DEMO, .function = (f), \
-		.depth = (d), .kind = SCOPE_HOOKED                                                       \
+#define HOOKED(n, start, end, d, f)                                                     \
+	{                                                                               \
+		.start_ns = (start), .end_ns = (end), .name = (n), .module = NAME_DEMO, \
+		.function = (f), .depth = (d), .kind = SCOPE_HOOKED                     \
 	}
-#define MANUAL(n, start, end, d)                                                                         \
-	{                                                                                                \
-		.start_ns = (start), .end_ns = (end), .name = (n), .function = UINT32_MAX, .depth = (d), \
-		.kind = SCOPE_MANUAL                                                                     \
+#define MANUAL(n, start, end, d)                                                           \
+	{                                                                                  \
+		.start_ns = (start), .end_ns = (end), .name = (n), .function = UINT32_MAX, \
+		.depth = (d), .kind = SCOPE_MANUAL                                         \
 	}
 
 static struct scope main_scopes[] = {
@@ -58,7 +58,9 @@ static struct scope fiber_scopes[] = {
 	HOOKED(NAME_RENDER, 4000000, 4500000, 0, 0),
 };
 
-/* One that was left by an exception, after an entry without a return; it began on another thread. */
+/*
+ * One that was left by an exception, after an entry without a return; it began on another thread.
+ */
 static struct scope successor_scopes[] = {
 	HOOKED(NAME_PHYSICS, 8000000, 10000000, 0, 1),
 	HOOKED(NAME_RENDER, 8500000, 9000000, 1, 0),
@@ -70,13 +72,14 @@ static struct scope successor_scopes[] = {
 	{                                                                                      \
 		.time_ns = (t), .value = (v), .name = (n), .scope = MARK_NO_SCOPE, .kind = (k) \
 	}
-#define MARK_OF(s, t, k, n, v)                                                                           \
-	{                                                                                                \
-		.time_ns = (t), .value = (v), .name = (n), .scope = (s), .scope_name = NAME_OF_SCOPE(s), \
-		.kind = (k)                                                                              \
+#define MARK_OF(s, t, k, n, v)                                           \
+	{                                                                \
+		.time_ns = (t), .value = (v), .name = (n), .scope = (s), \
+		.scope_name = NAME_OF_SCOPE(s), .kind = (k)              \
 	}
-#define NAME_OF_SCOPE(s) ((s) == 1 ? NAME_PHYSICS : NAME_UPDATE) /* only those of main 0 and 7, fiber 1 */
-#define HALF		 0x3fe0000000000000ull			 /* the bits of 0.5 */
+#define NAME_OF_SCOPE(s) \
+	((s) == 1 ? NAME_PHYSICS : NAME_UPDATE) /* only those of main 0 and 7, fiber 1 */
+#define HALF 0x3fe0000000000000ull		/* the bits of 0.5 */
 
 static struct mark marks[] = {
 	MARK_OF(0, 1000000, MANUAL_ARGUMENT, NAME_HOSTILE, (uint64_t)-5),
@@ -149,7 +152,11 @@ static struct lane lanes[] = {
 };
 
 static struct process_info processes[] = {
-	{.pid = 100, .name = NAME_DEMO, .command = NAME_COMMAND, .start_ns = 300, .time_ns = 3000000},
+	{.pid = 100,
+	 .name = NAME_DEMO,
+	 .command = NAME_COMMAND,
+	 .start_ns = 300,
+	 .time_ns = 3000000},
 	{.pid = 200, .name = NAME_IDLE, .command = NAME_COMMAND, .parent = 100, .start_ns = 400},
 };
 
@@ -193,7 +200,11 @@ static struct function_entry functions[] = {
 };
 
 static struct loss_event losses[] = {
-	{.first_ns = 4200000, .last_ns = 4300000, .count = 2, .place = LOSS_KERNEL_RING, .index = 1},
+	{.first_ns = 4200000,
+	 .last_ns = 4300000,
+	 .count = 2,
+	 .place = LOSS_KERNEL_RING,
+	 .index = 1},
 	{.first_ns = 6000000,
 	 .last_ns = 6000000,
 	 .count = 12,
@@ -294,8 +305,8 @@ void expect_golden(const char *text, const char *name)
 	size_t length;
 
 	snprintf(path, sizeof(path), "tests/golden/%s", name);
-	cr_assert_eq(io_read_file(path, &golden, &length), 0, "%s is missing (run in the project's root)",
-		     path);
+	cr_assert_eq(io_read_file(path, &golden, &length), 0,
+		     "%s is missing (run in the project's root)", path);
 	if (strcmp(text, golden) != 0) {
 		int fd = mkstemp(actual);
 
@@ -303,8 +314,8 @@ void expect_golden(const char *text, const char *name)
 		io_write_all(fd, text, strlen(text));
 		close(fd);
 		snprintf(command, sizeof(command), "diff -u %s %s >&2", path, actual);
-		cr_expect_eq(system(command), 0, "differs from %s; what was written is kept in %s", path,
-			     actual);
+		cr_expect_eq(system(command), 0, "differs from %s; what was written is kept in %s",
+			     path, actual);
 	}
 	free(golden);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A small timeline built by hand, with every awkward shape that a sink must draw. Purpose: the golden files
- * are of it.
+ * A small timeline built by hand, with every awkward shape that a sink must draw. Purpose: the
+ * golden files are of it.
  */
 #ifndef TESTS_UNIT_SINK_SAMPLE_H
 #define TESTS_UNIT_SINK_SAMPLE_H
@@ -10,8 +10,8 @@
 
 #include "sink/sink.h"
 
-#define HOSTILE_NAME \
-	"evil<\"a\",b>\n\x1b[31m\\\t\xc2\x9b\xe2\x80\xae\xff\xed\xa0\x80" /* invalid: ff, and a surrogate */
+/* Invalid: ff, and a surrogate. */
+#define HOSTILE_NAME "evil<\"a\",b>\n\x1b[31m\\\t\xc2\x9b\xe2\x80\xae\xff\xed\xa0\x80"
 
 enum sample_name {
 	NAME_NONE,

@@ -62,7 +62,8 @@ Test(spill, whole_records_in_their_order)
 	struct spill *spill = make_spill();
 
 	for (size_t stream = 0; stream < STREAMS; stream++) {
-		struct taken taken = {.stream = stream, .next = stream == 2, .step = stream ? 2 : 1};
+		struct taken taken = {
+			.stream = stream, .next = stream == 2, .step = stream ? 2 : 1};
 
 		cr_assert(!spill_take(spill, stream, take, &taken));
 		cr_assert_eq(taken.next, RECORDS + (stream == 2));

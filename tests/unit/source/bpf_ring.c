@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The reading of a ring, over memory laid out as the kernel lays it out: every state a header can be in. */
+/*
+ * The reading of a ring, over memory laid out as the kernel lays it out: every state a header can
+ * be in.
+ */
 #include <bpf/bpf.h>
 #include <criterion/criterion.h>
 #include <string.h>
@@ -11,8 +14,8 @@ enum { SIZE = 4096 };
 struct fake {
 	uint64_t consumer;
 	uint64_t producer;
-	_Alignas(
-		8) uint8_t data[2 * SIZE]; /* the second half mirrors the first, as the double mapping does */
+	/* the second half mirrors the first, as the double mapping does */
+	_Alignas(8) uint8_t data[2 * SIZE];
 	struct bpf_ring ring;
 };
 
@@ -135,7 +138,8 @@ Test(bpf_ring, a_length_that_cannot_be)
 
 	reset(&fake, 0);
 	put(&fake, 32, 0, 1);
-	memcpy(fake.data, &(uint32_t){33}, 4); /* one byte more than was produced, once rounded up */
+	/* one byte more than was produced, once rounded up */
+	memcpy(fake.data, &(uint32_t){33}, 4);
 	cr_expect_eq(next(&fake, &record, &length), BPF_RING_DAMAGED);
 	memcpy(fake.data, &(uint32_t){0x3fffffff}, 4);
 	cr_expect_eq(next(&fake, &record, &length), BPF_RING_DAMAGED);

@@ -29,10 +29,13 @@ void need_root(void)
 		cr_skip_test("hooking functions needs root");
 }
 
-/* ---- the traced program ------------------------------------------------------------------------------- */
+/*
+ * ---- the traced program
+ * -------------------------------------------------------------------------------
+ */
 
-static void run_child(struct target *target, int gate, int input, int output, const char *const *arguments,
-		      bool wait_go)
+static void run_child(struct target *target, int gate, int input, int output,
+		      const char *const *arguments, bool wait_go)
 {
 	const char *vector[MAX_ARGUMENTS + 3] = {target->path};
 	size_t count = 1;
@@ -61,8 +64,8 @@ static void launch(struct target *target, const char *const *arguments, bool wai
 	else
 		snprintf(target->path, sizeof(target->path), "%s/%s",
 			 directory ? directory : "build/targets", arguments[0]);
-	cr_assert_eq(access(target->path, X_OK), 0, "%s is not built (SCOPETRACE_TARGETS says where)",
-		     target->path);
+	cr_assert_eq(access(target->path, X_OK), 0,
+		     "%s is not built (SCOPETRACE_TARGETS says where)", target->path);
 	cr_assert_eq(pipe2(input, O_CLOEXEC), 0);
 	cr_assert_eq(pipe2(output, O_CLOEXEC), 0);
 	cr_assert_eq(pipe2(gate, O_CLOEXEC), 0);
@@ -113,7 +116,8 @@ static void read_text(struct target *target)
 	size_t length = 0;
 	ssize_t got;
 
-	while ((got = read(target->output, target->text + length, sizeof(target->text) - 1 - length)) > 0)
+	while ((got = read(target->output, target->text + length,
+			   sizeof(target->text) - 1 - length)) > 0)
 		length += (size_t)got;
 	target->text[length] = '\0';
 	close(target->input);
@@ -138,7 +142,8 @@ void target_kill(struct target *target)
 	read_text(target);
 }
 
-bool target_truth(const struct target *target, const char *function, uint64_t *entries, uint64_t *returns)
+bool target_truth(const struct target *target, const char *function, uint64_t *entries,
+		  uint64_t *returns)
 {
 	const char *line = strstr(target->text, "truth ");
 	char wanted[64];
@@ -148,7 +153,10 @@ bool target_truth(const struct target *target, const char *function, uint64_t *e
 	return line && sscanf(line + strlen(wanted), "%" SCNu64 "/%" SCNu64, entries, returns) == 2;
 }
 
-/* ---- where its functions are -------------------------------------------------------------------------- */
+/*
+ * ---- where its functions are
+ * --------------------------------------------------------------------------
+ */
 
 static uint64_t file_offset(Elf *elf, uint64_t address)
 {
@@ -200,14 +208,18 @@ static uint64_t function_offset(const char *path, const char *name)
 	return offset;
 }
 
-/* ---- what was delivered ------------------------------------------------------------------------------- */
+/*
+ * ---- what was delivered
+ * -------------------------------------------------------------------------------
+ */
 
 static int keep_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
 {
 	struct tally *tally = (struct tally *)output;
 
 	cr_assert_eq(vec_grow(&tally->names, &tally->name_capacity, tally->name_count), 0);
-	snprintf(tally->names[tally->name_count], sizeof(*tally->names), "%.*s", (int)length, bytes);
+	snprintf(tally->names[tally->name_count], sizeof(*tally->names), "%.*s", (int)length,
+		 bytes);
 	*id = (uint32_t)tally->name_count++;
 	return 0;
 }
@@ -228,8 +240,8 @@ static int keep_scopes(struct event_output *output, const struct hooked_scope *s
 		return -EIO;
 	if (tally->fail_after > 0)
 		tally->fail_after--;
-	cr_assert_eq(vec_reserve((void **)&tally->scopes, &tally->scope_capacity, tally->scope_count + count,
-				 sizeof(*scopes)),
+	cr_assert_eq(vec_reserve((void **)&tally->scopes, &tally->scope_capacity,
+				 tally->scope_count + count, sizeof(*scopes)),
 		     0);
 	memcpy(tally->scopes + tally->scope_count, scopes, count * sizeof(*scopes));
 	tally->scope_count += count;
@@ -271,7 +283,8 @@ static void count_fork(void *context, uint32_t child, uint32_t parent, uint64_t 
 	tally->forks++;
 }
 
-static void count_exec(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
+static void count_exec(void *context, uint32_t pid, uint32_t former, const char *comm,
+		       uint64_t time_ns)
 {
 	struct tally *tally = context;
 
@@ -282,9 +295,13 @@ static void count_exec(void *context, uint32_t pid, uint32_t former, const char 
 	tally->exec_former = former;
 }
 
-/* ---- a run -------------------------------------------------------------------------------------------- */
+/*
+ * ---- a run
+ * --------------------------------------------------------------------------------------------
+ */
 
-void run_open(struct hooked_run *run, const char *const *functions, const struct probe_options *options)
+void run_open(struct hooked_run *run, const char *const *functions,
+	      const struct probe_options *options)
 {
 	struct probe_options defaults = {0};
 	struct bpf_source_maps maps;
@@ -308,8 +325,8 @@ void run_open(struct hooked_run *run, const char *const *functions, const struct
 	maps.pending_loss = probe_session_map(run->session, "pending_loss");
 	run->source = bpf_source_create(&maps, run->function_count);
 	cr_assert_not_null(run->source);
-	bpf_source_tell_lifecycle(run->source,
-				  &(struct bpf_source_lifecycle){count_fork, count_exec, &run->tally});
+	bpf_source_tell_lifecycle(
+		run->source, &(struct bpf_source_lifecycle){count_fork, count_exec, &run->tally});
 }
 
 void run_attach(struct hooked_run *run, const struct target *target)
@@ -321,7 +338,8 @@ void run_attach(struct hooked_run *run, const struct target *target)
 		functions[i].offset = function_offset(target->path, run->functions[i]);
 		functions[i].display = run->functions[i];
 	}
-	cr_assert_eq(probe_session_attach(run->session, target->pid, functions, run->function_count), 0);
+	cr_assert_eq(
+		probe_session_attach(run->session, target->pid, functions, run->function_count), 0);
 }
 
 void run_drain(struct hooked_run *run)
@@ -365,13 +383,16 @@ void run_whole(struct hooked_run *run, struct target *target, const char *const 
 	run_open(run, functions, options);
 	run_attach(run, target);
 	run_until_end(run, target);
-	cr_assert(WIFEXITED(target->status) && WEXITSTATUS(target->status) == 0, "%s ended with status %#x",
-		  target->path, target->status);
+	cr_assert(WIFEXITED(target->status) && WEXITSTATUS(target->status) == 0,
+		  "%s ended with status %#x", target->path, target->status);
 	run_finish(run);
 	run_check(run);
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------ */
+/*
+ * ---- judging
+ * ------------------------------------------------------------------------------------------
+ */
 
 static uint32_t id_of(const struct hooked_run *run, const char *function)
 {
@@ -388,7 +409,8 @@ struct function_accounting run_account(const struct hooked_run *run, const char 
 	return bpf_source_accounting(run->source, id_of(run, function));
 }
 
-uint64_t run_delivered(const struct hooked_run *run, const char *function, uint16_t flags, uint16_t without)
+uint64_t run_delivered(const struct hooked_run *run, const char *function, uint16_t flags,
+		       uint16_t without)
 {
 	uint32_t id = id_of(run, function);
 	uint64_t count = 0;
@@ -396,8 +418,8 @@ uint64_t run_delivered(const struct hooked_run *run, const char *function, uint1
 	for (size_t i = 0; i < run->tally.scope_count; i++) {
 		const struct hooked_scope *scope = &run->tally.scopes[i];
 
-		count +=
-			scope->function == id && (scope->flags & flags) == flags && !(scope->flags & without);
+		count += scope->function == id && (scope->flags & flags) == flags &&
+			 !(scope->flags & without);
 	}
 	return count;
 }
@@ -414,8 +436,8 @@ size_t run_threads(const struct hooked_run *run, enum thread_change change)
 static size_t slots_near(const struct hooked_run *run, struct open_key *key, struct open_slot *slot)
 {
 	const size_t length = NEAR_SCOPES * sizeof(struct near_slot);
-	const struct near_slot *near =
-		mmap(NULL, length, PROT_READ, MAP_SHARED, probe_session_map(run->session, "near_scopes"), 0);
+	const struct near_slot *near = mmap(NULL, length, PROT_READ, MAP_SHARED,
+					    probe_session_map(run->session, "near_scopes"), 0);
 	size_t count = 0;
 
 	cr_assert_neq(near, MAP_FAILED);
@@ -454,14 +476,17 @@ static void check_identities(const struct hooked_run *run, const char *function)
 	uint64_t in_file = run_delivered(run, function, 0, SCOPE_FLAG_UNFINISHED);
 	uint64_t unfinished = run_delivered(run, function, SCOPE_FLAG_UNFINISHED, 0);
 
-	cr_expect_eq(a.entries, a.not_a_call + a.too_deep + a.filtered + a.map_full + a.chain_full + a.opened,
+	cr_expect_eq(a.entries,
+		     a.not_a_call + a.too_deep + a.filtered + a.map_full + a.chain_full + a.opened,
 		     "%s: entries", function);
 	cr_expect_eq(a.opened, a.completed + a.discarded + a.unwound + a.unfinished,
-		     "%s: opened %" PRIu64 " completed %" PRIu64 " discarded %" PRIu64 " unfinished %" PRIu64,
+		     "%s: opened %" PRIu64 " completed %" PRIu64 " discarded %" PRIu64
+		     " unfinished %" PRIu64,
 		     function, a.opened, a.completed, a.discarded, a.unfinished);
 	cr_expect_eq(a.returns, a.completed + a.not_a_return + a.orphans, "%s: returns", function);
 	cr_expect_eq(a.completed, a.below_minimum + a.ring_lost + a.handoff_lost + in_file,
-		     "%s: completed %" PRIu64 " below %" PRIu64 " lost %" PRIu64 " in file %" PRIu64,
+		     "%s: completed %" PRIu64 " below %" PRIu64 " lost %" PRIu64
+		     " in file %" PRIu64,
 		     function, a.completed, a.below_minimum, a.ring_lost, in_file);
 	cr_expect_eq(a.unfinished, unfinished, "%s: unfinished", function);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One small traced program, hooked for real. Purpose: a test says which program and which functions, and gets
- * what the kernel delivered beside what the program itself says it did. Needs root.
+ * One small traced program, hooked for real. Purpose: a test says which program and which
+ * functions, and gets what the kernel delivered beside what the program itself says it did. Needs
+ * root.
  */
 #ifndef SCOPETRACE_TESTS_HOOKED_RUN_H
 #define SCOPETRACE_TESTS_HOOKED_RUN_H
@@ -72,10 +73,12 @@ void target_go(struct target *target);
 bool target_ended(struct target *target); /* reaps it; its text is read */
 void target_kill(struct target *target);
 /* What its truth line says of a function; false if it does not name it. */
-bool target_truth(const struct target *target, const char *function, uint64_t *entries, uint64_t *returns);
+bool target_truth(const struct target *target, const char *function, uint64_t *entries,
+		  uint64_t *returns);
 
 /* Opens a session and a source. `functions` are names, NULL at the end. */
-void run_open(struct hooked_run *run, const char *const *functions, const struct probe_options *options);
+void run_open(struct hooked_run *run, const char *const *functions,
+	      const struct probe_options *options);
 void run_attach(struct hooked_run *run, const struct target *target);
 /* Lets the target go and drains until it has ended. */
 void run_until_end(struct hooked_run *run, struct target *target);
@@ -90,13 +93,14 @@ void run_whole(struct hooked_run *run, struct target *target, const char *const 
 
 struct function_accounting run_account(const struct hooked_run *run, const char *function);
 /* Delivered scopes of a function that carry all of `flags` and none of `without`. */
-uint64_t run_delivered(const struct hooked_run *run, const char *function, uint16_t flags, uint16_t without);
+uint64_t run_delivered(const struct hooked_run *run, const char *function, uint16_t flags,
+		       uint16_t without);
 /* Records of threads of that kind. */
 size_t run_threads(const struct hooked_run *run, enum thread_change change);
 
 /*
- * Keys that hold a slot, in either map, of any thread. Of the first that is found, unless NULL: the key and
- * the slot.
+ * Keys that hold a slot, in either map, of any thread. Of the first that is found, unless NULL: the
+ * key and the slot.
  */
 size_t run_slots(const struct hooked_run *run, struct open_key *key, struct open_slot *slot);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What becomes of traced processes, in the real kernel: programs that are hooked again after an exec, and
- * children that are freed of the breakpoints they inherited. Each program checks and tells the truth itself.
+ * What becomes of traced processes, in the real kernel: programs that are hooked again after an
+ * exec, and children that are freed of the breakpoints they inherited. Each program checks and
+ * tells the truth itself.
  */
 #include <bpf/bpf.h>
 #include <criterion/criterion.h>
@@ -41,7 +42,8 @@ static void on_fork(void *context, uint32_t child, uint32_t parent, uint64_t tim
 	probe_session_forked(told->session);
 }
 
-static void on_exec(void *context, uint32_t pid, uint32_t former, const char *comm, uint64_t time_ns)
+static void on_exec(void *context, uint32_t pid, uint32_t former, const char *comm,
+		    uint64_t time_ns)
 {
 	struct told *told = context;
 
@@ -59,7 +61,8 @@ static void start(struct hooked_run *run, struct target *target, struct told *to
 	target_start(target, arguments);
 	run_open(run, FUNCTIONS("work"), NULL);
 	told->session = run->session;
-	bpf_source_tell_lifecycle(run->source, &(struct bpf_source_lifecycle){on_fork, on_exec, told});
+	bpf_source_tell_lifecycle(run->source,
+				  &(struct bpf_source_lifecycle){on_fork, on_exec, told});
 	run_attach(run, target);
 }
 
@@ -80,7 +83,10 @@ static void expect_truth(struct hooked_run *run, struct target *target)
 		cr_expect_eq(run->tally.scopes[i].tid, (uint32_t)target->pid);
 }
 
-/* ---- exec --------------------------------------------------------------------------------------------- */
+/*
+ * ---- exec
+ * ---------------------------------------------------------------------------------------------
+ */
 
 /* The program waits behind its exec, so that nothing of it is missed. */
 static void exec_case(const char *program, const char *thread)
@@ -139,7 +145,10 @@ Test(lifecycle_kernel, too_late_to_hook_again)
 	run_close(&run);
 }
 
-/* ---- fork --------------------------------------------------------------------------------------------- */
+/*
+ * ---- fork
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static size_t heirs(const struct hooked_run *run)
 {
@@ -153,8 +162,8 @@ static size_t heirs(const struct hooked_run *run)
 }
 
 /*
- * A copy of the program: tests run side by side, and a link that one of them closes frees the children of all
- * that run the same file.
+ * A copy of the program: tests run side by side, and a link that one of them closes frees the
+ * children of all that run the same file.
  */
 static void copy_target(const char *name, char *path, size_t size)
 {
@@ -162,11 +171,15 @@ static void copy_target(const char *name, char *path, size_t size)
 	char command[1024];
 
 	snprintf(path, size, "%s/%s.%d", directory ? directory : "build/targets", name, getpid());
-	snprintf(command, sizeof(command), "cp '%.*s' '%s'", (int)(strrchr(path, '.') - path), path, path);
+	snprintf(command, sizeof(command), "cp '%.*s' '%s'", (int)(strrchr(path, '.') - path), path,
+		 path);
 	cr_assert_eq(system(command), 0);
 }
 
-/* The children end when their code is as it was before it was hooked, and fail if that never happens. */
+/*
+ * The children end when their code is as it was before it was hooked, and fail if that never
+ * happens.
+ */
 static void heirs_case(const char *how, const char *number, size_t forks)
 {
 	struct hooked_run run;
@@ -223,7 +236,8 @@ Test(lifecycle_kernel, vfork_and_exec_make_no_heirs)
 	target_start(&target, ARGUMENTS("vforkin"));
 	run_open(&run, FUNCTIONS("vforker", "step"), NULL);
 	told.session = run.session;
-	bpf_source_tell_lifecycle(run.source, &(struct bpf_source_lifecycle){on_fork, on_exec, &told});
+	bpf_source_tell_lifecycle(run.source,
+				  &(struct bpf_source_lifecycle){on_fork, on_exec, &told});
 	run_attach(&run, &target);
 	target_go(&target);
 	while (!target_ended(&target)) {

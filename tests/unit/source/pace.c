@@ -43,7 +43,8 @@ Test(pace, it_never_polls_busily)
 	cr_assert_eq(pause_at(UINT64_MAX, SLOTS), PACE_SHORTEST_NS);
 	cr_assert_eq(pause_at(1000000, 8), PACE_SHORTEST_NS);
 	struct pace pace = {.pause_ns = PACE_USUAL_NS, .drained_ns = 5};
-	cr_assert_eq(pace_next(&pace, 5, 1, SLOTS, LONGEST_NS), PACE_SHORTEST_NS, "no time has passed");
+	cr_assert_eq(pace_next(&pace, 5, 1, SLOTS, LONGEST_NS), PACE_SHORTEST_NS,
+		     "no time has passed");
 }
 
 Test(pace, events_without_a_ring_of_ours_keep_to_a_millisecond)
@@ -75,7 +76,8 @@ Test(pace, idle_pauses_grow_to_half_the_time_of_a_full_ring)
 
 		for (int k = 0; k < 10; k++) {
 			before = pause;
-			pause = pace_next(&pace, now += 1000000, 0, cases[i].slots, cases[i].longest);
+			pause = pace_next(&pace, now += 1000000, 0, cases[i].slots,
+					  cases[i].longest);
 			cr_assert_geq(pause, before < cases[i].last ? before : cases[i].last);
 		}
 		cr_assert_eq(pause, cases[i].last, "%lu slots: %lu", (unsigned long)cases[i].slots,
@@ -85,7 +87,9 @@ Test(pace, idle_pauses_grow_to_half_the_time_of_a_full_ring)
 	}
 }
 
-/* What a child of the loader finds: the command that it launches must run as it would without us. */
+/*
+ * What a child of the loader finds: the command that it launches must run as it would without us.
+ */
 static int child_is_ordinary(void)
 {
 	struct sched_attr attributes = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The pairing in the real kernel, on real probes: each awkward program of tests/targets against its own
- * truth, exactly.
+ * The pairing in the real kernel, on real probes: each awkward program of tests/targets against its
+ * own truth, exactly.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -25,17 +25,18 @@
 TestSuite(pairing_kernel, .init = need_root, .timeout = 300);
 
 /* The program says how often; the kernel must have seen exactly that. */
-static void expect_truth(const struct hooked_run *run, const struct target *target, const char *function)
+static void expect_truth(const struct hooked_run *run, const struct target *target,
+			 const char *function)
 {
 	struct function_accounting account = run_account(run, function);
 	uint64_t entries, returns;
 
 	cr_assert(target_truth(target, function, &entries, &returns), "%s says: %s", target->path,
 		  target->text);
-	cr_expect_eq(account.entries - account.not_a_call, entries, "%s: %lu entries, truly %lu", function,
-		     account.entries - account.not_a_call, entries);
-	cr_expect_eq(account.returns - account.not_a_return, returns, "%s: %lu returns, truly %lu", function,
-		     account.returns - account.not_a_return, returns);
+	cr_expect_eq(account.entries - account.not_a_call, entries, "%s: %lu entries, truly %lu",
+		     function, account.entries - account.not_a_call, entries);
+	cr_expect_eq(account.returns - account.not_a_return, returns, "%s: %lu returns, truly %lu",
+		     function, account.returns - account.not_a_return, returns);
 }
 
 static void longjmp_case(const char *program)
@@ -105,7 +106,8 @@ static void tail_call_case(const char *program)
 		const char *function = run.functions[i];
 
 		expect_truth(&run, &target, function);
-		cr_expect_eq(run_account(&run, function).completed, run_account(&run, function).entries);
+		cr_expect_eq(run_account(&run, function).completed,
+			     run_account(&run, function).entries);
 		cr_expect_eq(run_account(&run, function).orphans, 0);
 	}
 	cr_expect_eq(run_account(&run, "a").completed, 1000);
@@ -141,7 +143,8 @@ Test(pairing_kernel, chain_too_long)
 }
 
 #if defined(__x86_64__)
-static void turns_case(const char *turns, uint64_t false_entries, uint64_t false_returns, uint64_t completed)
+static void turns_case(const char *turns, uint64_t false_entries, uint64_t false_returns,
+		       uint64_t completed)
 {
 	struct hooked_run run;
 	struct target target;
@@ -174,7 +177,8 @@ static void exit_case(const char *program)
 	struct hooked_run run;
 	struct target target;
 
-	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("last", "bye", "fin", "steps"), NULL);
+	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("last", "bye", "fin", "steps"),
+		  NULL);
 	for (size_t i = 0; i < run.function_count; i++)
 		expect_truth(&run, &target, run.functions[i]);
 	cr_expect_eq(run_delivered(&run, "last", SCOPE_FLAG_UNFINISHED, 0), 1);
@@ -193,7 +197,9 @@ Test(pairing_kernel, exit_inside_calls)
 	exit_case("exitin.nop5");
 }
 
-/* A child inherits the breakpoints and a pending return, but is not traced. (.nop5 and fork: a known hazard.)
+/*
+ * A child inherits the breakpoints and a pending return, but is not traced. (.nop5 and fork: a
+ * known hazard.)
  */
 Test(pairing_kernel, fork_inside_a_call)
 {
@@ -294,7 +300,9 @@ static size_t count_hashed(const struct hooked_run *run)
 	return count;
 }
 
-/* Keys whose place in near_scopes is taken are kept in open_scopes, and leave it with their thread. */
+/*
+ * Keys whose place in near_scopes is taken are kept in open_scopes, and leave it with their thread.
+ */
 static void places_taken_case(size_t step)
 {
 	struct hooked_run run;
@@ -368,8 +376,8 @@ Test(pairing_kernel, open_calls_once_each)
 	}
 	run_finish(&run);
 	run_check(&run);
-	cr_expect_gt(seen, looks / 2, "outer() runs nearly all the time: seen by %zu of %zu looks", seen,
-		     looks);
+	cr_expect_gt(seen, looks / 2, "outer() runs nearly all the time: seen by %zu of %zu looks",
+		     seen, looks);
 	run_close(&run);
 }
 
@@ -399,7 +407,8 @@ static void siglongjmp_case(const char *program)
 	struct hooked_run run;
 	struct target target;
 
-	run_whole(&run, &target, ARGUMENTS(program, "jump"), FUNCTIONS("work", "on_signal", "step"), NULL);
+	run_whole(&run, &target, ARGUMENTS(program, "jump"), FUNCTIONS("work", "on_signal", "step"),
+		  NULL);
 	for (size_t i = 0; i < run.function_count; i++) {
 		expect_truth(&run, &target, run.functions[i]);
 		cr_expect_eq(run_account(&run, run.functions[i]).completed, 100);
@@ -443,7 +452,10 @@ Test(pairing_kernel, vfork_inside_a_call)
 	vfork_case("vforkin.nop5");
 }
 
-/* What `record --force` does to a process that it would refuse: the calls that are left are unfinished. */
+/*
+ * What `record --force` does to a process that it would refuse: the calls that are left are
+ * unfinished.
+ */
 static void thread_end_case(const char *program, const char *how)
 {
 	struct hooked_run run;
@@ -480,27 +492,31 @@ Test(pairing_kernel, thread_ends_while_a_fiber_is_suspended)
 	struct hooked_run run;
 	struct target target;
 
-	run_whole(&run, &target, ARGUMENTS("fiberleft"), FUNCTIONS("holder", "suspended", "after"), NULL);
+	run_whole(&run, &target, ARGUMENTS("fiberleft"), FUNCTIONS("holder", "suspended", "after"),
+		  NULL);
 	for (size_t i = 0; i < run.function_count; i++)
 		expect_truth(&run, &target, run.functions[i]);
 	cr_expect_eq(run_delivered(&run, "holder", SCOPE_FLAG_UNFINISHED, 0), 1);
 	cr_expect_eq(run_delivered(&run, "suspended", SCOPE_FLAG_UNFINISHED, 0), 1);
-	cr_expect_eq(run_account(&run, "holder").discarded + run_account(&run, "suspended").discarded, 0);
+	cr_expect_eq(run_account(&run, "holder").discarded +
+			     run_account(&run, "suspended").discarded,
+		     0);
 	cr_expect_eq(run_account(&run, "after").completed, 10);
 	run_close(&run);
 }
 
 /*
- * The thread that calls exec goes on under the first thread's id; what either had open is closed. A link of
- * uprobe_multi belongs to the first thread's task, which is gone then: of the new program the kernel tells
- * nothing.
+ * The thread that calls exec goes on under the first thread's id; what either had open is closed. A
+ * link of uprobe_multi belongs to the first thread's task, which is gone then: of the new program
+ * the kernel tells nothing.
  */
 static void exec_by_a_thread_case(const char *program)
 {
 	struct hooked_run run;
 	struct target target;
 
-	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("work", "replace", "wait_inside"), NULL);
+	run_whole(&run, &target, ARGUMENTS(program), FUNCTIONS("work", "replace", "wait_inside"),
+		  NULL);
 	expect_truth(&run, &target, "replace");
 	expect_truth(&run, &target, "wait_inside");
 	cr_expect_eq(run_account(&run, "work").entries, 10);
@@ -587,7 +603,9 @@ static uint64_t entries_so_far(const struct hooked_run *run)
 	uint64_t entries = 0;
 	uint32_t zero = 0;
 
-	cr_assert_eq(bpf_map_lookup_elem(probe_session_map(run->session, "counters"), &zero, counters), 0);
+	cr_assert_eq(
+		bpf_map_lookup_elem(probe_session_map(run->session, "counters"), &zero, counters),
+		0);
 	for (int i = 0; i < cpus; i++)
 		entries += counters[i].entries;
 	free(counters);
@@ -595,8 +613,8 @@ static uint64_t entries_so_far(const struct hooked_run *run)
 }
 
 /*
- * A ring of one page holds 64 scopes, and is drained only when a thousand calls have gone by: nearly all are
- * lost, each is counted, and the records of losses add up.
+ * A ring of one page holds 64 scopes, and is drained only when a thousand calls have gone by:
+ * nearly all are lost, each is counted, and the records of losses add up.
  */
 Test(pairing_kernel, tiny_ring)
 {
@@ -625,13 +643,16 @@ Test(pairing_kernel, tiny_ring)
 	cr_expect_eq(account.completed, 8000);
 	cr_expect_gt(account.ring_lost, 4000);
 	cr_expect_eq(account.completed, account.ring_lost + run.tally.scope_count);
-	cr_expect_eq(run.tally.lost, account.ring_lost, "losses told: %lu, counted: %lu", run.tally.lost,
-		     account.ring_lost);
+	cr_expect_eq(run.tally.lost, account.ring_lost, "losses told: %lu, counted: %lu",
+		     run.tally.lost, account.ring_lost);
 	cr_expect_geq(run.tally.losses, 3);
 	run_close(&run);
 }
 
-/* With no room for the unfinished frames of a thread that ended, they wait in the map and come at the end. */
+/*
+ * With no room for the unfinished frames of a thread that ended, they wait in the map and come at
+ * the end.
+ */
 Test(pairing_kernel, exit_with_a_full_ring)
 {
 	struct probe_options options = {.ring_bytes = 4096};
@@ -655,8 +676,8 @@ Test(pairing_kernel, exit_with_a_full_ring)
 }
 
 /*
- * A thread ends with a frame open and the ring full; the next one of its tid is on the same stack. What the
- * first left is told when the second comes, and each of the two has its own end.
+ * A thread ends with a frame open and the ring full; the next one of its tid is on the same stack.
+ * What the first left is told when the second comes, and each of the two has its own end.
  */
 Test(pairing_kernel, next_thread_of_a_tid)
 {
@@ -682,7 +703,8 @@ Test(pairing_kernel, next_thread_of_a_tid)
 	cr_assert_geq(run.tally.scope_count, 2);
 	left = &run.tally.scopes[run.tally.scope_count - 2];
 	cr_expect_eq(left[0].tid, left[1].tid);
-	cr_expect_leq(left[0].end_ns, run.tally.threads[1].start_ns, "it ended before the next one began");
+	cr_expect_leq(left[0].end_ns, run.tally.threads[1].start_ns,
+		      "it ended before the next one began");
 	cr_expect_geq(left[1].start_ns, run.tally.threads[1].start_ns);
 	cr_expect_leq(left[1].end_ns, run.tally.threads[2].time_ns);
 	run_finish(&run);
@@ -693,7 +715,10 @@ Test(pairing_kernel, next_thread_of_a_tid)
 	run_close(&run);
 }
 
-/* The same, and nobody drains: the first one's frame is given up, the second's ends when its thread did. */
+/*
+ * The same, and nobody drains: the first one's frame is given up, the second's ends when its thread
+ * did.
+ */
 Test(pairing_kernel, next_thread_of_a_tid_with_a_full_ring)
 {
 	struct probe_options options = {.ring_bytes = 4096};
@@ -744,7 +769,8 @@ static void change_settings(const struct hooked_run *run, uint32_t generation, b
 	cr_assert_eq(bpf_map_update_elem(fd, &zero, &settings, BPF_ANY), 0);
 }
 
-static void settings_case(struct hooked_run *run, struct target *target, uint32_t generation, bool paused)
+static void settings_case(struct hooked_run *run, struct target *target, uint32_t generation,
+			  bool paused)
 {
 	target_start(target, ARGUMENTS("longjmp"));
 	run_open(run, FUNCTIONS("top", "mid", "leaf"), NULL);
@@ -779,8 +805,8 @@ Test(pairing_kernel, another_generation)
 }
 
 /*
- * Attached to and detached from in full flight, in a program whose abandoned frames wait for a wrong return
- * at every moment: the accounts close, and no scope crosses another.
+ * Attached to and detached from in full flight, in a program whose abandoned frames wait for a
+ * wrong return at every moment: the accounts close, and no scope crosses another.
  */
 Test(pairing_kernel, detach_in_flight)
 {

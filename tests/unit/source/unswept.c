@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Nobody sweeps: what is kept for threads, stacks and frames that are gone is given up in the kernel itself.
- * Only links are held here; nobody drains, so the ring is soon full, and the accounts must close all the
- * same. SCOPETRACE_LONG=1: a million threads and a hundred thousand stacks.
+ * Nobody sweeps: what is kept for threads, stacks and frames that are gone is given up in the
+ * kernel itself. Only links are held here; nobody drains, so the ring is soon full, and the
+ * accounts must close all the same. SCOPETRACE_LONG=1: a million threads and a hundred thousand
+ * stacks.
  */
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -28,8 +29,8 @@ static bool is_long(void)
 }
 
 /* Runs it without a reader. The most slots that were held at any look. */
-static size_t run_unread(struct hooked_run *run, struct target *target, const char *const *arguments,
-			 const char *const *functions)
+static size_t run_unread(struct hooked_run *run, struct target *target,
+			 const char *const *arguments, const char *const *functions)
 {
 	uint64_t deadline = io_now_ns() + PATIENCE_NS;
 	size_t most = 0;
@@ -54,8 +55,9 @@ static size_t run_unread(struct hooked_run *run, struct target *target, const ch
 }
 
 /* What the program says is what was counted; nothing was refused for want of room. */
-static struct function_accounting expect_all(const struct hooked_run *run, const struct target *target,
-					     const char *function, uint64_t returned)
+static struct function_accounting expect_all(const struct hooked_run *run,
+					     const struct target *target, const char *function,
+					     uint64_t returned)
 {
 	struct function_accounting account = run_account(run, function);
 	uint64_t entries, returns;
@@ -73,8 +75,8 @@ static void threads_case(const char *program, const char *count)
 {
 	struct hooked_run run;
 	struct target target;
-	size_t most =
-		run_unread(&run, &target, ARGUMENTS(program, "threads", count), FUNCTIONS("visit", "leaf"));
+	size_t most = run_unread(&run, &target, ARGUMENTS(program, "threads", count),
+				 FUNCTIONS("visit", "leaf"));
 
 	expect_all(&run, &target, "visit", strtoull(count, NULL, 10));
 	cr_expect_leq(most, SLOTS_AT_MOST, "%zu slots at a time", most);
@@ -91,8 +93,8 @@ static void stacks_case(const char *program, const char *count)
 {
 	struct hooked_run run;
 	struct target target;
-	size_t most =
-		run_unread(&run, &target, ARGUMENTS(program, "stacks", count), FUNCTIONS("visit", "leaf"));
+	size_t most = run_unread(&run, &target, ARGUMENTS(program, "stacks", count),
+				 FUNCTIONS("visit", "leaf"));
 	struct function_accounting leaf = expect_all(&run, &target, "leaf", 0);
 
 	expect_all(&run, &target, "visit", strtoull(count, NULL, 10));
@@ -111,8 +113,8 @@ static void frames_case(const char *program)
 {
 	struct hooked_run run;
 	struct target target;
-	size_t most =
-		run_unread(&run, &target, ARGUMENTS(program, "20000"), FUNCTIONS("outer", "visit", "leaf"));
+	size_t most = run_unread(&run, &target, ARGUMENTS(program, "20000"),
+				 FUNCTIONS("outer", "visit", "leaf"));
 
 	expect_all(&run, &target, "outer", 1);
 	expect_all(&run, &target, "visit", 20000);

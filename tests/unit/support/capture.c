@@ -76,8 +76,8 @@ void make_call(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t functio
 	make_call_at(maker, pid, tid, function, start, end, 0x7fff0000, flags);
 }
 
-void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
-		  uint64_t end, uint64_t sp, uint16_t flags)
+void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function,
+		  uint64_t start, uint64_t end, uint64_t sp, uint16_t flags)
 {
 	struct hooked_scope scope = {.start_ns = start,
 				     .end_ns = end,
@@ -93,8 +93,8 @@ void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t func
 	cr_assert(!maker->output->hooked(maker->output, &scope, 1));
 }
 
-void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind, uint64_t ticks,
-		uint64_t id, uint64_t value, const char *name)
+void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind,
+		uint64_t ticks, uint64_t id, uint64_t value, const char *name)
 {
 	struct manual_event event = {.ticks = ticks,
 				     .scope_id = id,
@@ -134,8 +134,8 @@ void make_stop(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, 
 	make_event(maker, pid, tid, MANUAL_STOP, ticks, id, 0, NULL);
 }
 
-void make_thread(struct maker *maker, enum thread_change change, uint32_t pid, uint32_t tid, uint64_t start,
-		 uint64_t time, const char *name)
+void make_thread(struct maker *maker, enum thread_change change, uint32_t pid, uint32_t tid,
+		 uint64_t start, uint64_t time, const char *name)
 {
 	struct thread_info info = {start, time, pid, tid, 0, change};
 
@@ -233,10 +233,12 @@ static void expect_same_lane(const struct timeline *a, const struct lane *x, con
 	for (size_t i = 0; i < x->scope_count; i++) {
 		const struct scope *s = &x->scopes[i], *t = &y->scopes[i];
 
-		cr_assert(s->start_ns == t->start_ns && s->end_ns == t->end_ns && s->name == t->name &&
-				  s->kind == t->kind && s->function == t->function && s->flags == t->flags,
-			  "scope %zu is %s %lu-%lu %x and %s %lu-%lu %x", i, a->names[s->name], s->start_ns,
-			  s->end_ns, s->flags, a->names[t->name], t->start_ns, t->end_ns, t->flags);
+		cr_assert(s->start_ns == t->start_ns && s->end_ns == t->end_ns &&
+				  s->name == t->name && s->kind == t->kind &&
+				  s->function == t->function && s->flags == t->flags,
+			  "scope %zu is %s %lu-%lu %x and %s %lu-%lu %x", i, a->names[s->name],
+			  s->start_ns, s->end_ns, s->flags, a->names[t->name], t->start_ns,
+			  t->end_ns, t->flags);
 		cr_assert_eq(s->depth, t->depth);
 		cr_assert_eq(s->sub_lane, t->sub_lane);
 		cr_assert_eq(s->child_ns, t->child_ns);
@@ -246,7 +248,8 @@ static void expect_same_lane(const struct timeline *a, const struct lane *x, con
 		const struct mark *m = &x->marks[i], *n = &y->marks[i];
 
 		cr_assert(m->time_ns == n->time_ns && m->name == n->name && m->kind == n->kind &&
-			  m->value == n->value && m->scope == n->scope && m->scope_name == n->scope_name);
+			  m->value == n->value && m->scope == n->scope &&
+			  m->scope_name == n->scope_name);
 	}
 }
 
@@ -316,7 +319,8 @@ int timeline_statistics(const struct timeline *timeline, struct function_statist
 	return 0;
 }
 
-int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count)
+int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics,
+		    size_t *count)
 {
 	struct timeline_summary summary = summarise(timeline);
 
@@ -327,7 +331,8 @@ int timeline_frames(const struct timeline *timeline, struct frame_statistics **s
 	return 0;
 }
 
-int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics, size_t *count)
+int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics,
+		     size_t *count)
 {
 	struct timeline_summary summary = summarise(timeline);
 
@@ -397,7 +402,8 @@ void check_lane(const struct lane *lane)
 	cr_assert(around && child_ns);
 	for (size_t i = 0; i < lane->scope_count; i++) {
 		const struct scope *scope = &lane->scopes[i], *parent = NULL;
-		const struct scope **stack = around + scope->sub_lane * ((size_t)lane->max_depth + 1);
+		const struct scope **stack =
+			around + scope->sub_lane * ((size_t)lane->max_depth + 1);
 
 		cr_assert(scope->start_ns <= scope->end_ns, "negative time");
 		cr_assert(!i || scope[-1].start_ns <= scope->start_ns, "not in order");
@@ -407,7 +413,8 @@ void check_lane(const struct lane *lane)
 		if (scope->depth) {
 			parent = stack[scope->depth - 1];
 			cr_assert(parent, "no scope around one at depth %u", scope->depth);
-			cr_assert(parent->start_ns <= scope->start_ns && scope->end_ns <= parent->end_ns,
+			cr_assert(parent->start_ns <= scope->start_ns &&
+					  scope->end_ns <= parent->end_ns,
 				  "child outside parent");
 			child_ns[parent - lane->scopes] += scope->end_ns - scope->start_ns;
 		}
@@ -447,11 +454,13 @@ const char *lane_text(const struct timeline *timeline, const struct lane *lane)
 	for (size_t i = 0; i < lane->scope_count && used < sizeof(text) - 256; i++) {
 		const struct scope *scope = &lane->scopes[i];
 
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%*s%s %" PRIu64 "-%" PRIu64,
-					 scope->depth, "", timeline->names[scope->name], scope->start_ns,
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "%*s%s %" PRIu64 "-%" PRIu64, scope->depth, "",
+					 timeline->names[scope->name], scope->start_ns,
 					 scope->end_ns);
 		if (scope->sub_lane)
-			used += (size_t)snprintf(text + used, sizeof(text) - used, " /%u", scope->sub_lane);
+			used += (size_t)snprintf(text + used, sizeof(text) - used, " /%u",
+						 scope->sub_lane);
 		for (int bit = 0; bit < 6; bit++) {
 			if (scope->flags & 1 << bit)
 				used += (size_t)snprintf(text + used, sizeof(text) - used, " %s",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Captures made in a test. Purpose: a few words per event, through the real writer, and read back by the real
- * reader. Each test runs in a process of its own (Criterion), in a directory of its own that is removed when
- * it ends.
+ * Captures made in a test. Purpose: a few words per event, through the real writer, and read back
+ * by the real reader. Each test runs in a process of its own (Criterion), in a directory of its own
+ * that is removed when it ends.
  */
 #ifndef SCOPETRACE_TESTS_TIMELINE_SUPPORT_H
 #define SCOPETRACE_TESTS_TIMELINE_SUPPORT_H
@@ -34,19 +34,19 @@ void make_process(struct maker *maker, uint32_t pid, const char *name, uint32_t 
 void make_call(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
 	       uint64_t end, uint16_t flags);
 /* With a stack pointer of its own; what migrated began on MAKE_START_TID. */
-void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
-		  uint64_t end, uint64_t sp, uint16_t flags);
+void make_call_at(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function,
+		  uint64_t start, uint64_t end, uint64_t sp, uint16_t flags);
 #define MAKE_START_TID 77
-void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind, uint64_t ticks,
-		uint64_t id, uint64_t value, const char *name);
+void make_event(struct maker *maker, uint32_t pid, uint32_t tid, enum manual_kind kind,
+		uint64_t ticks, uint64_t id, uint64_t value, const char *name);
 /* With so many events of its thread inside. */
 void make_complete(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t start, uint64_t end,
 		   uint16_t inside, const char *name);
 void make_start(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, uint64_t id,
 		const char *name);
 void make_stop(struct maker *maker, uint32_t pid, uint32_t tid, uint64_t ticks, uint64_t id);
-void make_thread(struct maker *maker, enum thread_change change, uint32_t pid, uint32_t tid, uint64_t start,
-		 uint64_t time, const char *name);
+void make_thread(struct maker *maker, enum thread_change change, uint32_t pid, uint32_t tid,
+		 uint64_t start, uint64_t time, const char *name);
 void make_anchor(struct maker *maker, uint32_t clock, uint64_t ticks, uint64_t ns);
 /* Accounts for every function as if nothing was lost, finishes the file. */
 void make_end(struct maker *maker, uint64_t start_ns, uint64_t end_ns);
@@ -64,8 +64,10 @@ void make_remove(struct maker *maker);
 /* One part of the summary; malloc'ed, the caller frees. 0. */
 int timeline_statistics(const struct timeline *timeline, struct function_statistics **statistics,
 			size_t *count);
-int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics, size_t *count);
-int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics, size_t *count);
+int timeline_frames(const struct timeline *timeline, struct frame_statistics **statistics,
+		    size_t *count);
+int timeline_numbers(const struct timeline *timeline, struct number_statistics **statistics,
+		     size_t *count);
 
 /* What was written to stderr since the last call (or make_begin()). */
 const char *said(struct maker *maker);

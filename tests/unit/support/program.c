@@ -127,7 +127,8 @@ static bool is_named(const struct function *function, const char *base, const ch
 	return false;
 }
 
-const struct function *find_function(const struct symbol_table *table, const char *base, const char *name)
+const struct function *find_function(const struct symbol_table *table, const char *base,
+				     const char *name)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		if (is_named(&table->functions[i], base, name))
@@ -150,8 +151,8 @@ static void read_at(const char *path, uint64_t offset, void *bytes, size_t lengt
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	cr_assert(fd >= 0, "%s: %s", path, strerror(errno));
-	cr_assert_eq(pread(fd, bytes, length, (off_t)offset), (ssize_t)length, "%s at %#" PRIx64, path,
-		     offset);
+	cr_assert_eq(pread(fd, bytes, length, (off_t)offset), (ssize_t)length, "%s at %#" PRIx64,
+		     path, offset);
 	close(fd);
 }
 
@@ -199,8 +200,8 @@ uint64_t load_bias(pid_t pid, const struct module *module)
 	for (int i = 0; i < header.e_phnum; i++) {
 		Elf64_Phdr segment;
 
-		file_bytes(module->probe_path, header.e_phoff + (uint64_t)i * sizeof(segment), &segment,
-			   sizeof(segment));
+		file_bytes(module->probe_path, header.e_phoff + (uint64_t)i * sizeof(segment),
+			   &segment, sizeof(segment));
 		if (segment.p_type == PT_LOAD && segment.p_vaddr < lowest)
 			lowest = segment.p_vaddr;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tests of loader/program/ share: real programs, run and looked at. Each failure in here fails the
- * test.
+ * What the tests of loader/program/ share: real programs, run and looked at. Each failure in here
+ * fails the test.
  */
 #ifndef SCOPETRACE_TESTS_TARGET_SUPPORT_H
 #define SCOPETRACE_TESTS_TARGET_SUPPORT_H
@@ -22,7 +22,8 @@ struct running {
 };
 
 /*
- * Path of a built target, from SCOPETRACE_TARGETS, $O/targets or build/targets; static until the next call.
+ * Path of a built target, from SCOPETRACE_TARGETS, $O/targets or build/targets; static until the
+ * next call.
  */
 const char *target_path(const char *name);
 
@@ -40,10 +41,11 @@ void keep_messages(void);
 const char *messages(void); /* all of it so far */
 
 /*
- * The function of this raw name or alias in a module of this base name (NULL: any but the C library). Or
- * NULL.
+ * The function of this raw name or alias in a module of this base name (NULL: any but the C
+ * library). Or NULL.
  */
-const struct function *find_function(const struct symbol_table *table, const char *base, const char *name);
+const struct function *find_function(const struct symbol_table *table, const char *base,
+				     const char *name);
 size_t count_functions(const struct symbol_table *table, const char *base, const char *name);
 
 /* `length` bytes of the file or of the process's memory. */

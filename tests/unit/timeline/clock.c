@@ -65,7 +65,9 @@ Test(clock, two_anchors)
 	clock_line_clear(&line);
 }
 
-/* Between anchors each piece has its own slope (a counter that drifts), whatever order the anchors came in.
+/*
+ * Between anchors each piece has its own slope (a counter that drifts), whatever order the anchors
+ * came in.
  */
 Test(clock, pieces)
 {
@@ -101,8 +103,12 @@ Test(clock, suspend_breaks_the_line)
 	cr_assert_eq(convert(&line, 102 * HERTZ - HERTZ / 4), 12 * SECOND - SECOND / 4);
 	/* Ticks that nobody can have read, deep in the suspend, still give a time within it. */
 	for (uint64_t ticks = HERTZ; ticks <= 102 * HERTZ; ticks += HERTZ / 16)
-		cr_assert(convert(&line, ticks) >= 11 * SECOND && convert(&line, ticks) <= 12 * SECOND);
-	/* Half a second after the suspend began, and half a second before it ended: never backwards. */
+		cr_assert(convert(&line, ticks) >= 11 * SECOND &&
+			  convert(&line, ticks) <= 12 * SECOND);
+	/*
+	 * Half a second after the suspend began, and half a second before it ended: never
+	 * backwards.
+	 */
 	for (uint64_t ticks = 0; ticks < 104 * HERTZ; ticks += HERTZ / 16) {
 		uint64_t ns;
 
@@ -151,8 +157,10 @@ Test(clock, counter_goes_back)
 	struct clock_cursor cursor = {0};
 
 	cr_assert_eq(line.stretch_count, 2);
-	cr_assert_eq(clock_line_convert(&line, &cursor, 50 * HERTZ + HERTZ / 2), 10 * SECOND + SECOND / 2);
-	cr_assert_eq(clock_line_convert(&line, &cursor, HERTZ + HERTZ / 2), 20 * SECOND + SECOND / 2);
+	cr_assert_eq(clock_line_convert(&line, &cursor, 50 * HERTZ + HERTZ / 2),
+		     10 * SECOND + SECOND / 2);
+	cr_assert_eq(clock_line_convert(&line, &cursor, HERTZ + HERTZ / 2),
+		     20 * SECOND + SECOND / 2);
 	clock_line_clear(&line);
 }
 
@@ -186,17 +194,19 @@ Test(clock, hostile)
 		for (size_t i = 0; i < count; i++) {
 			int shift = (int)(nrand48(seed) % 60);
 
-			anchors[i].ticks = ((uint64_t)nrand48(seed) << 33 | (uint64_t)nrand48(seed)) >> shift;
-			anchors[i].ns =
-				((uint64_t)nrand48(seed) << 32 | (uint64_t)nrand48(seed)) >> (shift + 1);
+			anchors[i].ticks =
+				((uint64_t)nrand48(seed) << 33 | (uint64_t)nrand48(seed)) >> shift;
+			anchors[i].ns = ((uint64_t)nrand48(seed) << 32 | (uint64_t)nrand48(seed)) >>
+					(shift + 1);
 			anchors[i].width_ns = (uint32_t)nrand48(seed);
 			anchors[i].clock = CLOCK_ID_TSC;
 		}
 		line = line_of(anchors, count);
 		cr_assert_leq(line.stretch_count, CLOCK_STRETCHES);
 		for (int i = 0; i < 100 && clock_line_usable(&line); i++) {
-			uint64_t ticks = ((uint64_t)nrand48(seed) << 33 | (uint64_t)nrand48(seed)) >>
-					 nrand48(seed) % 60;
+			uint64_t ticks =
+				((uint64_t)nrand48(seed) << 33 | (uint64_t)nrand48(seed)) >>
+				nrand48(seed) % 60;
 
 			cr_assert_leq(clock_line_convert(&line, &cursor, ticks), INT64_MAX);
 		}

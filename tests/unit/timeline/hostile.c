@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Files made so that what is quick for a real one takes longest. In a time that grows with the square of the
- * records each test would take minutes: the timeouts are for that.
+ * Files made so that what is quick for a real one takes longest. In a time that grows with the
+ * square of the records each test would take minutes: the timeouts are for that.
  */
 #include "support/capture.h"
 
@@ -94,7 +94,8 @@ Test(hostile, names_of_one_tid)
 	process_is(0, "program");
 	for (uint64_t i = 0; i < MANY; i++) {
 		thread_begins(TID, 100 * i + 10);
-		make_event(&maker, PID, TID, MANUAL_THREAD_NAME, 100 * i + 11, 0, 0, i & 1 ? "a" : "b");
+		make_event(&maker, PID, TID, MANUAL_THREAD_NAME, 100 * i + 11, 0, 0,
+			   i & 1 ? "a" : "b");
 		make_event(&maker, PID, TID, MANUAL_INSTANT, 100 * i + 12, 0, 0, "instant");
 	}
 	expect(MANY, 0);
@@ -106,7 +107,8 @@ Test(hostile, starts_and_exits_of_one_tid)
 	make_function(&maker, "f", "program");
 	process_is(0, "program");
 	for (uint64_t i = 0; i < MANY; i++) {
-		make_thread(&maker, THREAD_SEEN, PID, TID, 100 * i + 10, 100 * i + 10, i & 1 ? "a" : "b");
+		make_thread(&maker, THREAD_SEEN, PID, TID, 100 * i + 10, 100 * i + 10,
+			    i & 1 ? "a" : "b");
 		make_call(&maker, PID, TID, 0, 100 * i + 20, 100 * i + 30, 0);
 		make_thread(&maker, THREAD_EXITED, PID, TID, 100 * i + 10, 100 * i + 40, NULL);
 	}

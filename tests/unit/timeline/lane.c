@@ -45,9 +45,12 @@ static void expect_lane(const struct timeline *timeline, size_t n, uint64_t star
 {
 	const struct lane *lane = lane_of(timeline, PID, TID, n);
 
-	cr_assert_eq(lane->start_ns, start, "lane %zu starts at %llu", n, (unsigned long long)lane->start_ns);
-	cr_assert_eq(lane->end_ns, stop, "lane %zu ends at %llu", n, (unsigned long long)lane->end_ns);
-	cr_assert_str_eq(lane_text(timeline, lane), text, "lane %zu:\n%s", n, lane_text(timeline, lane));
+	cr_assert_eq(lane->start_ns, start, "lane %zu starts at %llu", n,
+		     (unsigned long long)lane->start_ns);
+	cr_assert_eq(lane->end_ns, stop, "lane %zu ends at %llu", n,
+		     (unsigned long long)lane->end_ns);
+	cr_assert_str_eq(lane_text(timeline, lane), text, "lane %zu:\n%s", n,
+			 lane_text(timeline, lane));
 }
 
 Test(lane, recycled_as_the_kernel_tells)
@@ -104,7 +107,9 @@ Test(lane, first_manual_record_of_a_known_thread)
 	timeline_close(timeline);
 }
 
-/* The same without the kernel's word: a call before the first manual record is no other thread's. */
+/*
+ * The same without the kernel's word: a call before the first manual record is no other thread's.
+ */
 Test(lane, first_manual_record_of_an_unknown_thread)
 {
 	struct timeline *timeline;
@@ -280,7 +285,10 @@ Test(lane, a_process_declared_late)
 	timeline_close(timeline);
 }
 
-/* After exec the segment, and with it the clock, is another: each event is of the clock of its own time. */
+/*
+ * After exec the segment, and with it the clock, is another: each event is of the clock of its own
+ * time.
+ */
 Test(lane, exec_with_another_clock)
 {
 	struct timeline *timeline;
@@ -310,12 +318,15 @@ static void expect_names(const struct timeline *timeline, const struct lane *lan
 		size_t used = strlen(have);
 
 		snprintf(have + used, sizeof(have) - used, "%llu %s, ",
-			 (unsigned long long)lane->names[i].time_ns, timeline->names[lane->names[i].name]);
+			 (unsigned long long)lane->names[i].time_ns,
+			 timeline->names[lane->names[i].name]);
 	}
 	cr_assert_str_eq(have, text, "%s", have);
 }
 
-/* All names of a thread with the times from which on it had them; the one it gave itself is shown. */
+/*
+ * All names of a thread with the times from which on it had them; the one it gave itself is shown.
+ */
 Test(lane, names_over_time)
 {
 	struct timeline *timeline;
@@ -350,9 +361,11 @@ Test(lane, names_of_a_recycled_tid)
 	timeline_close(timeline);
 }
 
-static void process_is(uint64_t start, uint64_t time, const char *name, const char *command, uint32_t parent)
+static void process_is(uint64_t start, uint64_t time, const char *name, const char *command,
+		       uint32_t parent)
 {
-	struct process_info info = {.pid = PID + 1, .start_ns = start, .time_ns = time, .parent = parent};
+	struct process_info info = {
+		.pid = PID + 1, .start_ns = start, .time_ns = time, .parent = parent};
 
 	info.name = make_name(&maker, name);
 	info.command = make_name(&maker, command);
@@ -384,7 +397,8 @@ Test(lane, a_process_over_time)
 	cr_assert_str_eq(timeline->names[changes[1].name], "parent's");
 	cr_assert_eq(changes[2].time_ns, 50);
 	cr_assert_str_eq(timeline->names[changes[2].name], "program");
-	cr_assert_str_eq(timeline->names[timeline->lanes[0].name], "program", "the main thread's last name");
+	cr_assert_str_eq(timeline->names[timeline->lanes[0].name], "program",
+			 "the main thread's last name");
 	cr_assert_str_eq(timeline->names[timeline->lanes[1].name], "parent's");
 	cr_assert_str_eq(timeline->names[timeline->lanes[2].name], "program");
 	timeline_close(timeline);

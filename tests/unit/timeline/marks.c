@@ -25,7 +25,8 @@ static void end(void)
 
 TestSuite(marks, .init = begin, .fini = end);
 
-static void mark(uint32_t tid, enum manual_kind kind, uint64_t ticks, uint64_t value, const char *name)
+static void mark(uint32_t tid, enum manual_kind kind, uint64_t ticks, uint64_t value,
+		 const char *name)
 {
 	make_event(&maker, PID, tid, kind, ticks, 0, value, name);
 }
@@ -74,8 +75,9 @@ Test(marks, arguments_belong_to_the_innermost_scope)
 	mark(TID, MANUAL_ARGUMENT, 31, 5, "a");
 	make_stop(&maker, PID, TID, 40, 1);
 	mark(TID, MANUAL_ARGUMENT, 41, 6, "after all");
-	expect_owners(make_open(&maker, 1000),
-		      (const char *const[]){"none", "outer", "inner", "inner", "outer", "none", NULL});
+	expect_owners(
+		make_open(&maker, 1000),
+		(const char *const[]){"none", "outer", "inner", "inner", "outer", "none", NULL});
 }
 
 /* A clock that stands still: the order of the records alone tells. */
@@ -93,8 +95,9 @@ Test(marks, arguments_where_all_times_are_equal)
 	make_stop(&maker, PID, TID, 10, 2);
 	mark(TID, MANUAL_ARGUMENT, 10, 6, "a");
 	make_stop(&maker, PID, TID, 12, 1);
-	expect_owners(make_open(&maker, 1000),
-		      (const char *const[]){"outer", "first", "outer", "outer", "inner", "outer", NULL});
+	expect_owners(
+		make_open(&maker, 1000),
+		(const char *const[]){"outer", "first", "outer", "outer", "inner", "outer", NULL});
 }
 
 Test(marks, arguments_in_hot_scopes)
@@ -105,7 +108,8 @@ Test(marks, arguments_in_hot_scopes)
 	make_complete(&maker, PID, TID, 10, 40, 3, "outer");
 	mark(TID, MANUAL_ARGUMENT, 50, 3, "in many");
 	make_complete(&maker, PID, TID, 45, 60, MANUAL_INSIDE_MAX, "many");
-	expect_owners(make_open(&maker, 1000), (const char *const[]){"inner", "outer", "many", NULL});
+	expect_owners(make_open(&maker, 1000),
+		      (const char *const[]){"inner", "outer", "many", NULL});
 }
 
 /* What is hooked does not change where an argument goes, but is better than nothing. */
@@ -119,7 +123,8 @@ Test(marks, manual_scopes_go_before_hooked_ones)
 	make_stop(&maker, PID, TID, 30, 1);
 	mark(TID, MANUAL_ARGUMENT, 55, 2, "a");
 	mark(TID, MANUAL_ARGUMENT, 65, 3, "a");
-	expect_owners(make_open(&maker, 1000), (const char *const[]){"manual", "hooked", "none", NULL});
+	expect_owners(make_open(&maker, 1000),
+		      (const char *const[]){"manual", "hooked", "none", NULL});
 }
 
 /* One left by longjmp ends with the scope around it, for its arguments too. */
@@ -136,7 +141,9 @@ Test(marks, arguments_after_a_scope_that_never_stopped)
 	expect_owners(make_open(&maker, 1000), (const char *const[]){"left", "none", "next", NULL});
 }
 
-/* The stop of the outer scope was lost: it has nothing after the loss, inside another scope or outside any.
+/*
+ * The stop of the outer scope was lost: it has nothing after the loss, inside another scope or
+ * outside any.
  */
 Test(marks, arguments_after_a_scope_that_was_cut_at_a_loss)
 {
@@ -180,7 +187,8 @@ Test(marks, owners_of_a_random_tree)
 		} else if (what == 1 && depth) {
 			make_stop(&maker, PID, TID, now, open[--depth]);
 		} else if (what >= 2) {
-			mark(TID, what == 2 ? MANUAL_ARGUMENT : MANUAL_FLOW, now, i, what == 2 ? "a" : "");
+			mark(TID, what == 2 ? MANUAL_ARGUMENT : MANUAL_FLOW, now, i,
+			     what == 2 ? "a" : "");
 			if (depth)
 				snprintf(expected[marks++], sizeof(name), "s%lu", open[depth - 1]);
 			else
@@ -220,9 +228,11 @@ Test(marks, async_slices_are_paired_over_threads)
 
 		cr_assert_eq(all[i].pid, PID);
 		if (strcmp(timeline->names[all[i].name], "request") == 0) {
-			cr_assert(finished->count == 2 && finished->total_ns == 50 && all[i].unfinished == 0);
+			cr_assert(finished->count == 2 && finished->total_ns == 50 &&
+				  all[i].unfinished == 0);
 		} else if (strcmp(timeline->names[all[i].name], "nested") == 0) {
-			cr_assert(finished->min_ns == 1 && finished->max_ns == 19 && finished->count == 2);
+			cr_assert(finished->min_ns == 1 && finished->max_ns == 19 &&
+				  finished->count == 2);
 		} else {
 			cr_assert(finished->count == 0 && all[i].unfinished == 1);
 		}
@@ -306,8 +316,8 @@ Test(marks, counters)
 		else if (strcmp(name, "big") == 0)
 			cr_assert(one->min_integer == INT64_MIN && one->max_integer == INT64_MIN);
 		else
-			cr_assert(one->is_floating && one->min == -2.25 && one->max == 7 && one->last == 7 &&
-				  one->mean == 1.75);
+			cr_assert(one->is_floating && one->min == -2.25 && one->max == 7 &&
+				  one->last == 7 && one->mean == 1.75);
 	}
 	free(all);
 	timeline_close(timeline);

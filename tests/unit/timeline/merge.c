@@ -247,7 +247,9 @@ Test(merge, a_thousand_that_cross)
 	timeline_close(timeline);
 }
 
-/* A deep recursion, stopped from the outside in: every stop finds its start far from the innermost. */
+/*
+ * A deep recursion, stopped from the outside in: every stop finds its start far from the innermost.
+ */
 Test(merge, deep_and_stopped_from_outside)
 {
 	enum { DEEP = 5000 };
@@ -293,7 +295,10 @@ Test(merge, unfinished)
 			      "   c 60-70\n"));
 }
 
-/* An unfinished call ends with its thread, not with the capture; its given end may be nothing at all. */
+/*
+ * An unfinished call ends with its thread, not with the capture; its given end may be nothing at
+ * all.
+ */
 Test(merge, unfinished_until_the_thread_exits)
 {
 	make_call(&maker, PID, TID, 0, 10, 0, SCOPE_FLAG_UNFINISHED);

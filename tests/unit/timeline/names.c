@@ -98,7 +98,8 @@ Test(names, demangled)
 	expect_demangled("_ZN3geo4areaEii", "geo::area(int, int)");
 	expect_demangled("_ZNSt6vectorIiSaIiEE9push_backERKi",
 			 "std::vector<int, std::allocator<int> >::push_back(int const&)");
-	expect_demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
+	expect_demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+			 "core::fmt::Write::write_fmt");
 	expect_demangled("_RNvCs1234_7mycrate3foo", "mycrate::foo");
 	expect_demangled("_Z3foov.isra.0", "foo() [clone .isra.0]");
 }
@@ -133,7 +134,8 @@ Test(names, a_bomb_is_shown_as_it_is, .timeout = 20)
 		if (!i)
 			strcpy(previous, "S0_");
 		else if (i < 35)
-			snprintf(previous, sizeof(previous), "S%c_", i < 10 ? '0' + i : 'A' + i - 10);
+			snprintf(previous, sizeof(previous), "S%c_",
+				 i < 10 ? '0' + i : 'A' + i - 10);
 		else
 			snprintf(previous, sizeof(previous), "S1%c_",
 				 i - 35 < 10 ? '0' + i - 35 : 'A' + i - 45);

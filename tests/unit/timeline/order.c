@@ -75,7 +75,9 @@ Test(order, a_late_stop_is_before_its_handler)
 			      "handler 30000-35000\n"));
 }
 
-/* Handlers that interrupted each other, the oldest delivered first; one of the late is a COMPLETE. */
+/*
+ * Handlers that interrupted each other, the oldest delivered first; one of the late is a COMPLETE.
+ */
 Test(order, several_late_ones)
 {
 	start(40000, 3, "innermost");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Random call trees over random threads, written as the sources would write them, and read back. With nothing
- * lost the timeline is the truth; with anything lost it still is a timeline.
+ * Random call trees over random threads, written as the sources would write them, and read back.
+ * With nothing lost the timeline is the truth; with anything lost it still is a timeline.
  */
 #include "support/capture.h"
 
@@ -74,9 +74,9 @@ static void add_event(struct thread *thread, int kind, uint64_t id, size_t truth
 }
 
 /*
- * Makes a scope with everything inside it, as a thread would run it. Returns through how many scopes around
- * it an exception goes on that was thrown in it. A manual scope is stopped on its way, a hooked one is just
- * gone.
+ * Makes a scope with everything inside it, as a thread would run it. Returns through how many
+ * scopes around it an exception goes on that was thrown in it. A manual scope is stopped on its
+ * way, a hooked one is just gone.
  */
 static uint32_t run(struct world *world, struct thread *thread, uint32_t depth, size_t parent)
 {
@@ -236,8 +236,8 @@ static void check_delivery(const struct world *world, const struct timeline *tim
 }
 
 /*
- * By the definition, and by looking at everything: the next hit at or above its stack pointer, the stop of a
- * manual scope around it, the start of a manual scope after it that is still open then.
+ * By the definition, and by looking at everything: the next hit at or above its stack pointer, the
+ * stop of a manual scope around it, the start of a manual scope after it that is still open then.
  */
 static uint64_t left_by(const struct thread *thread, const struct truth *left)
 {
@@ -253,20 +253,25 @@ static uint64_t left_by(const struct thread *thread, const struct truth *left)
 		if (!other->thrown && other->end > left->start && other->end < end)
 			end = other->end;
 	}
-	for (size_t around = left->parent; around != SIZE_MAX; around = thread->truths[around].parent) {
+	for (size_t around = left->parent; around != SIZE_MAX;
+	     around = thread->truths[around].parent) {
 		if (thread->truths[around].manual && thread->truths[around].end < end)
 			end = thread->truths[around].end;
 	}
 	for (size_t i = 0; i < thread->truth_count; i++) {
 		const struct truth *other = &thread->truths[i];
 
-		if (other->manual && other->start > left->start && other->start < end && other->end > end)
+		if (other->manual && other->start > left->start && other->start < end &&
+		    other->end > end)
 			end = other->start;
 	}
 	return end;
 }
 
-/* Nothing was lost, but exceptions were thrown: no scope crosses another, and each ends where it did. */
+/*
+ * Nothing was lost, but exceptions were thrown: no scope crosses another, and each ends where it
+ * did.
+ */
 static void check_thrown(const struct world *world, const struct timeline *timeline, uint32_t t)
 {
 	const struct lane *lane = lane_of(timeline, pid_of(t), 200 + t, 0);

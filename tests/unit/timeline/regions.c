@@ -29,7 +29,10 @@ static void end(void)
 
 TestSuite(regions, .init = begin, .fini = end);
 
-/* Nests of hooked calls, each inside an outer call that lasts throughout, as one thread would write them. */
+/*
+ * Nests of hooked calls, each inside an outer call that lasts throughout, as one thread would write
+ * them.
+ */
 static void make_nests(void)
 {
 	static struct hooked_scope scopes[BATCH];
@@ -88,7 +91,8 @@ Test(regions, three_million_scopes_in_bounded_memory, .timeout = 300)
 	limit_memory(ROOM);
 	timeline = timeline_open_with(maker.path, 1ull << 40);
 	cr_assert(timeline);
-	cr_assert_eq(timeline_summarise(timeline, &summary), -ENOMEM, "the limit must not allow the whole");
+	cr_assert_eq(timeline_summarise(timeline, &summary), -ENOMEM,
+		     "the limit must not allow the whole");
 	timeline_close(timeline);
 #endif
 	timeline = timeline_open_with(maker.path, REGION);
@@ -126,7 +130,10 @@ Test(regions, arguments_of_an_outer_scope)
 	timeline_close(timeline);
 }
 
-/* Hooked calls that come through another way, much later than the manual scopes around them, and before. */
+/*
+ * Hooked calls that come through another way, much later than the manual scopes around them, and
+ * before.
+ */
 Test(regions, one_kind_lags_behind_the_other)
 {
 	make_function(&maker, "f", "program");

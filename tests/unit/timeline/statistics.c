@@ -26,11 +26,12 @@ static void end(void)
 TestSuite(statistics, .init = begin, .fini = end);
 
 static const struct function_statistics *find(const struct timeline *timeline,
-					      const struct function_statistics *statistics, size_t count,
-					      const char *name, uint8_t kind)
+					      const struct function_statistics *statistics,
+					      size_t count, const char *name, uint8_t kind)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!strcmp(timeline->names[statistics[i].name], name) && statistics[i].kind == kind)
+		if (!strcmp(timeline->names[statistics[i].name], name) &&
+		    statistics[i].kind == kind)
 			return &statistics[i];
 	}
 	cr_assert_fail("no statistics of %s", name);

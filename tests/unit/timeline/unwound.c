@@ -29,13 +29,14 @@ TestSuite(unwound, .init = begin, .fini = end);
 /* By the letters of their functions. */
 static void call(char name, uint64_t sp, uint64_t start, uint64_t stop)
 {
-	make_call_at(&maker, PID, TID, (uint32_t)(strchr("fghm", name) - "fghm"), start, stop, sp, 0);
+	make_call_at(&maker, PID, TID, (uint32_t)(strchr("fghm", name) - "fghm"), start, stop, sp,
+		     0);
 }
 
 static void thrown(char name, uint64_t sp, uint64_t start, uint64_t found_gone)
 {
-	make_call_at(&maker, PID, TID, (uint32_t)(strchr("fghm", name) - "fghm"), start, found_gone, sp,
-		     SCOPE_FLAG_UNWOUND);
+	make_call_at(&maker, PID, TID, (uint32_t)(strchr("fghm", name) - "fghm"), start, found_gone,
+		     sp, SCOPE_FLAG_UNWOUND);
 }
 
 static void expect(const char *text)
@@ -111,8 +112,8 @@ Test(unwound, one_after_another)
 }
 
 /*
- * f and g run on a fiber at lower addresses. m, on the thread's own stack, resumes it for the second time
- * while g, which returns later, is in it: the hit of m does not tell of the fiber.
+ * f and g run on a fiber at lower addresses. m, on the thread's own stack, resumes it for the
+ * second time while g, which returns later, is in it: the hit of m does not tell of the fiber.
  */
 Test(unwound, another_stack_does_not_end_it)
 {
@@ -243,10 +244,11 @@ Test(unwound, entries_alone)
 	make_call_at(&maker, PID, TID, 0, 20, 20, 0x500, SCOPE_FLAG_INSTANT);
 	call('g', 0x600, 20, 30);
 	timeline = make_open(&maker, 1000);
-	cr_assert_str_eq(lane_text(timeline, lane_of(timeline, PID, TID, 0)), "m 10-90\n"
-									      " g 20-30\n"
-									      "  f 20-20 instant\n"
-									      "  f 20-20 instant\n");
+	cr_assert_str_eq(lane_text(timeline, lane_of(timeline, PID, TID, 0)),
+			 "m 10-90\n"
+			 " g 20-30\n"
+			 "  f 20-20 instant\n"
+			 "  f 20-20 instant\n");
 	cr_assert(timeline->accounting.balanced, "%s", timeline->accounting.imbalance);
 	cr_assert_eq(timeline->functions[0].in_file.instants, 2);
 	cr_assert_eq(timeline->accounting.sum.instants, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions that are left in every way that compilers know, for tests/unit/code/exits.c, which builds
- * this file in many ways and asks objdump for the truth.
+ * Functions that are left in every way that compilers know, for tests/unit/code/exits.c, which
+ * builds this file in many ways and asks objdump for the truth.
  */
 #include <stddef.h>
 
