@@ -199,19 +199,6 @@ static int open_table(const struct functions_options *options, struct symbol_tab
 	return err;
 }
 
-/* record leaves them out as well, when the kernel says so. */
-static void leave_out_refused(struct functions_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		struct return_choice *choice = &list->returns.choices[i];
-
-		if (list->functions[i]->cost != PROBE_COST_REFUSED || choice->refused)
-			continue;
-		choice->refused = "the kernel takes no probe on the instruction at its entry";
-		list->returns.refused++;
-	}
-}
-
 static int list(const struct functions_options *options)
 {
 	struct functions_list list = {0};
@@ -229,8 +216,6 @@ static int list(const struct functions_options *options)
 	if (!err)
 		err = return_plan_make(&list.returns, &table, &hazard, list.functions, list.count,
 				       RETURN_AUTO);
-	if (!err)
-		leave_out_refused(&list);
 	if (!err)
 		err = functions_print(&list, options->json);
 	if (!err)

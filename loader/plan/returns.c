@@ -87,14 +87,36 @@ static int choose_harmless(struct return_plan *plan, const struct function *func
 	return 0;
 }
 
+/* An entry alone does not tell a call from a turn of a loop that comes back to the probe. */
+static int choose_none(struct return_plan *plan, const struct function *function,
+		       struct return_choice *choice)
+{
+	const struct function_shape *shape = NULL;
+	int err = shapes_of(plan->shapes, function, &shape);
+
+	if (err == -ENOMEM)
+		return err;
+	if (!err && shape->is_looped_to && !is_behind_stack_check(plan->hazard, function))
+		return refuse(
+			plan, choice,
+			"a loop comes back to its entry, and entries alone are no calls then");
+	choice->way = RETURN_NONE;
+	choice->reason = RETURN_ASKED;
+	return 0;
+}
+
 static int choose(struct return_plan *plan, const struct hazard *hazard,
 		  const struct function *function, struct return_choice *choice,
 		  enum return_way way)
 {
+	if (function->refused)
+		return refuse(plan, choice, function->refused);
 	if (way != RETURN_NONE && shapes_is_amid_frame(plan->shapes, function))
 		return refuse(plan, choice, "it is a label in the midst of another function");
 	if (way == RETURN_INSTRUCTION)
 		return choose_instruction(plan, function, choice, RETURN_ASKED);
+	if (way == RETURN_NONE)
+		return choose_none(plan, function, choice);
 	if (way != RETURN_AUTO) {
 		choice->way = way;
 		choice->reason = RETURN_ASKED;

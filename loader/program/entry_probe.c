@@ -4,9 +4,11 @@
 #include <elf.h>
 #include <string.h>
 
+#include "program/site_screen.h"
+
 static const uint8_t x86_endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-enum { PAGE_BYTES = 4096, NOP5_BYTES = 5 };
+enum { PAGE_BYTES = 4096, NOP5_BYTES = 5, MOST_STEPPED_OVER = 8 };
 
 static bool begins_with(const struct code *code, uint64_t at, const uint8_t *bytes, size_t length)
 {
@@ -96,19 +98,9 @@ static bool is_jumped_to(const struct code *code, uint64_t target)
 	return false;
 }
 
-/* On EVEX and int3, and with a lock or an old segment prefix (`cs nopw`, a filler), the kernel takes no
- * probe. */
-static bool is_refused(const struct code *code, uint64_t at)
+static const char *refused_x86(const struct code *code, uint64_t at)
 {
-	for (; at < code->length; at++) {
-		uint8_t byte = code->bytes[at];
-
-		if (byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e || byte == 0xf0)
-			return true;
-		if (byte != 0x66 && byte != 0x67 && byte != 0xf2 && byte != 0xf3)
-			return byte == 0x62 || byte == 0xcc;
-	}
-	return false;
+	return at < code->length ? site_screen_x86(code->bytes + at, code->length - at) : NULL;
 }
 
 /*
@@ -126,15 +118,19 @@ static bool is_emulated_x86(const uint8_t *b, size_t length)
 			  b[0] == 0xe8 || b[0] == 0xe9 || b[0] == 0xeb);
 }
 
-static enum probe_cost cost_x86(const struct code *code, uint64_t at)
+static struct entry_probe probe_at(const struct code *code, uint64_t at)
 {
-	if (is_refused(code, at))
-		return PROBE_COST_REFUSED;
-	if (is_optimisable(code, at))
-		return PROBE_COST_NOP5;
-	if (at < code->length && is_emulated_x86(code->bytes + at, code->length - at))
-		return PROBE_COST_EMULATED;
-	return PROBE_COST_STEPPED;
+	struct entry_probe probe = {.distance = at, .refused = refused_x86(code, at)};
+
+	if (probe.refused)
+		probe.cost = PROBE_COST_REFUSED;
+	else if (is_optimisable(code, at))
+		probe.cost = PROBE_COST_NOP5;
+	else if (at < code->length && is_emulated_x86(code->bytes + at, code->length - at))
+		probe.cost = PROBE_COST_EMULATED;
+	else
+		probe.cost = PROBE_COST_STEPPED;
+	return probe;
 }
 
 /*
@@ -165,14 +161,31 @@ static uint64_t behind_stack_check(const struct code *code)
 	return 0;
 }
 
-static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cost *cost)
+/*
+ * The first place at or behind `at` on which a probe may sit, if each call passes it with the stack
+ * pointer of its entry. `at` if there is none.
+ */
+static uint64_t behind_refused(const struct code *code, uint64_t at)
+{
+	uint64_t to = at;
+
+	for (int i = 0; i < MOST_STEPPED_OVER && to < code->length && refused_x86(code, to); i++) {
+		size_t length = site_step_over_x86(code->bytes + to, code->length - to);
+		uint64_t next = length ? stepped_over(code, to, length) : to;
+
+		if (next == to)
+			return at;
+		to = next;
+	}
+	return refused_x86(code, to) ? at : to;
+}
+
+static struct entry_probe probe_x86(const struct code *code, bool use_nop5)
 {
 	uint64_t at = behind_stack_check(code), behind_endbr;
 
-	if (at) {
-		*cost = cost_x86(code, at);
-		return at;
-	}
+	if (at)
+		return probe_at(code, at);
 	if (begins_with(code, 0, x86_endbr64, sizeof(x86_endbr64)))
 		at = stepped_over(code, 0, sizeof(x86_endbr64));
 	behind_endbr = at;
@@ -183,10 +196,9 @@ static uint64_t probe_x86(const struct code *code, bool use_nop5, enum probe_cos
 	       (!use_nop5 || !is_optimisable(code, at) || is_jumped_to(code, at)))
 		at += NOP5_BYTES;
 	/* If the function loops back to the probe, endbr64 is the place that only calls reach. */
-	if (behind_endbr && (is_jumped_to(code, at) || is_refused(code, at)))
+	if (behind_endbr && (is_jumped_to(code, at) || refused_x86(code, at)))
 		at = 0;
-	*cost = cost_x86(code, at);
-	return at;
+	return probe_at(code, behind_refused(code, at));
 }
 
 /* Branches, nop, adr and literal loads: what arm64 simulates. */
@@ -218,10 +230,10 @@ static enum probe_cost cost_arm64(const struct code *code)
 	return is_simulated_arm64(word) ? PROBE_COST_EMULATED : PROBE_COST_STEPPED;
 }
 
-uint64_t instruction_probe(const struct code *code, bool use_nop5, enum probe_cost *cost)
+struct entry_probe entry_probe_place(const struct code *code, bool use_nop5)
 {
 	if (code->machine == EM_X86_64)
-		return probe_x86(code, use_nop5, cost);
-	*cost = code->machine == EM_AARCH64 ? cost_arm64(code) : PROBE_COST_STEPPED;
-	return 0;
+		return probe_x86(code, use_nop5);
+	return (struct entry_probe){.cost = code->machine == EM_AARCH64 ? cost_arm64(code)
+									: PROBE_COST_STEPPED};
 }

@@ -20,10 +20,17 @@ struct code {
 	uint64_t address; /* of the first byte; counts modulo the page size */
 };
 
+struct entry_probe {
+	uint64_t distance; /* from the first instruction to the one under the probe */
+	enum probe_cost cost;
+	/* with PROBE_COST_REFUSED: a constant text that follows "its entry is" */
+	const char *refused;
+};
+
 /*
- * How far behind the first instruction the entry probe goes, and its cost. With use_nop5 == false
- * it never lies on a nop5 that the kernel would optimise: a forked child would crash in it.
+ * Where the entry probe goes, and what a hit there costs. With use_nop5 == false it never lies on a
+ * nop5 that the kernel would optimise: a forked child would crash in it.
  */
-uint64_t instruction_probe(const struct code *code, bool use_nop5, enum probe_cost *cost);
+struct entry_probe entry_probe_place(const struct code *code, bool use_nop5);
 
 #endif

@@ -120,8 +120,8 @@ static void say(const struct symbol_table *table, const struct search *search, c
 			text, size,
 			"%s in %s is an IFUNC: it stands for one of several functions, chosen when the "
 			"program "
-			"starts; hook that one by its own name ('%s:*%s_*' finds it if the file has its "
-			"symbols)",
+			"starts; `scopetrace functions` with '%s:*%s_*' lists those that the file has "
+			"symbols of, and which of them can be hooked; hook that one by its own name",
 			name, base, base, name);
 		break;
 	case FOUND_UNHOOKABLE:

@@ -377,12 +377,15 @@ static void place_probe(struct function *function, uint16_t machine, struct wind
 {
 	struct code code = {
 		.machine = machine, .size = function->size, .address = function->file_offset};
+	struct entry_probe probe;
 
 	window_move(window, function->file_offset, wanted);
 	code.bytes = window->bytes + (function->file_offset - window->start);
 	code.length = window->length - (size_t)(function->file_offset - window->start);
-	function->probe_offset =
-		function->file_offset + instruction_probe(&code, use_nop5, &function->cost);
+	probe = entry_probe_place(&code, use_nop5);
+	function->probe_offset = function->file_offset + probe.distance;
+	function->cost = probe.cost;
+	function->refused = probe.refused;
 }
 
 /* The hooks on a library go on in the program that an exec runs, which may fork. */

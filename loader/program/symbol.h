@@ -24,7 +24,7 @@ enum probe_cost {
 	PROBE_COST_NOP5 = 1, /* optimised by the kernel: cheapest */
 	PROBE_COST_EMULATED, /* push, nop, jmp: emulated */
 	PROBE_COST_STEPPED,  /* everything else: single-stepped */
-	PROBE_COST_REFUSED,  /* as far as can be seen, the kernel takes no probe there */
+	PROBE_COST_REFUSED,  /* no probe may sit there */
 };
 
 struct function {
@@ -42,6 +42,7 @@ struct function {
 	/* where the probe goes: file_offset, or beyond endbr64 and an unsafe nop5 */
 	uint64_t probe_offset;
 	enum probe_cost cost;
+	const char *refused; /* PROBE_COST_REFUSED: what its entry is; a constant text */
 	bool is_untyped; /* STT_NOTYPE in an executable section: matched by its exact name only */
 };
 

@@ -57,12 +57,27 @@ void capture_say_refused(const struct capture *c, const struct return_plan *befo
 	for (size_t i = 0; i < c->function_count; i++) {
 		if (!c->returns.choices[i].refused || (before && before->choices[i].refused))
 			continue;
-		if (refused++ < MOST_NAMED)
+		if (refused++ >= MOST_NAMED)
+			continue;
+		if (c->functions[i]->refused)
+			log_warning(
+				"no probe may sit at the entry of %s, which is %s; it is left out",
+				c->functions[i]->demangled, c->functions[i]->refused);
+		else
 			log_warning("where %s returns cannot be told: %s; it is left out",
 				    c->functions[i]->demangled, c->returns.choices[i].refused);
 	}
 	if (refused > MOST_NAMED)
 		log_warning("and %zu more are left out for such reasons", refused - MOST_NAMED);
+}
+
+static bool no_entry_is_free(const struct capture *c)
+{
+	for (size_t i = 0; i < c->function_count; i++) {
+		if (!c->functions[i]->refused)
+			return false;
+	}
+	return true;
 }
 
 int capture_choose_returns(struct capture *c)
@@ -77,9 +92,14 @@ int capture_choose_returns(struct capture *c)
 	capture_say_refused(c, NULL);
 	if (c->returns.refused < c->function_count)
 		return 0;
-	log_error(
-		"none of the functions can be hooked safely in this program; --returns=none records their entries "
-		"alone");
+	if (c->options->returns == RETURN_NONE || no_entry_is_free(c))
+		log_error(
+			"none of the functions can be hooked; choose others (`scopetrace functions` "
+			"shows which can)");
+	else
+		log_error(
+			"none of the functions can be hooked safely in this program; --returns=none "
+			"records their entries alone");
 	return -ENOTSUP;
 }
 

@@ -195,6 +195,8 @@ static int check_output(const char *path)
 
 static uint32_t why_not_hooked(const struct capture *c, size_t function)
 {
+	if (c->functions[function]->refused)
+		return NOT_HOOKED_SITE;
 	if (c->returns.choices[function].refused)
 		return NOT_HOOKED_RETURNS;
 	return probe_session_refused(c->session, (uint32_t)function) ? NOT_HOOKED_SITE : 0;

@@ -22,10 +22,11 @@
 static void assert_probe(const struct code *code, bool use_nop5, uint64_t distance,
 			 enum probe_cost cost)
 {
-	enum probe_cost found = 0;
+	struct entry_probe probe = entry_probe_place(code, use_nop5);
 
-	cr_assert_eq(instruction_probe(code, use_nop5, &found), distance);
-	cr_assert_eq(found, cost);
+	cr_assert_eq(probe.distance, distance);
+	cr_assert_eq(probe.cost, cost);
+	cr_assert_eq(probe.refused != NULL, cost == PROBE_COST_REFUSED);
 }
 
 Test(instruction, cost_is_that_of_the_instruction_under_the_probe)
@@ -123,8 +124,39 @@ Test(instruction, what_the_kernel_refuses_at_the_entry)
 		     PROBE_COST_REFUSED);
 	assert_probe(X86(0x2e, 0x0f, 0x1f, 0x40, 0x00, RET), true, 0, PROBE_COST_REFUSED);
 	assert_probe(X86(0x3e, 0xff, 0xe0), true, 0, PROBE_COST_REFUSED);
-	assert_probe(X86(0x62, 0xf1, 0x7d, 0x48, 0x6f, 0x07, RET), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0x62, 0xf1, 0x7d, 0x48, 0x6f, 0x07), true, 0, PROBE_COST_REFUSED);
 	assert_probe(X86(0xcc, RET), true, 0, PROBE_COST_REFUSED);
+}
+
+/* The kernel would take their opcodes for jumps; behind them the stack pointer is the same. */
+Test(instruction, behind_what_need_not_be_probed)
+{
+	/* vmovdqu %ymm0,(%rdi); vzeroupper; vpbroadcastb %edi,%ymm0 (EVEX) */
+	assert_probe(X86(0xc5, 0xfe, 0x7f, 0x07, RET), true, 4, PROBE_COST_STEPPED);
+	assert_probe(X86(0xc5, 0xf8, 0x77, PUSH, RET), true, 3, PROBE_COST_EMULATED);
+	/* endbr64 is a place as good. */
+	assert_probe(X86(ENDBR, 0xc5, 0xf8, 0x77, PUSH, RET), true, 0, PROBE_COST_STEPPED);
+	assert_probe(X86(0x62, 0xf2, 0x7d, 0x28, 0x7a, 0xc7, 0xc5, 0xf8, 0x77, RET), true, 9,
+		     PROBE_COST_STEPPED);
+	/* rep stos: each turn would be a hit. */
+	assert_probe(X86(0xf3, 0x48, 0xab, RET), true, 3, PROBE_COST_STEPPED);
+	/* Nothing behind it, and something behind it that is refused as well. */
+	assert_probe(X86(0xc5, 0xf8, 0x77), true, 0, PROBE_COST_REFUSED);
+	assert_probe(X86(0xc5, 0xf8, 0x77, 0x9c, RET), true, 0, PROBE_COST_REFUSED);
+	/* vmovdqu %xmm0,(%rsp) writes over the return address. */
+	assert_probe(X86(0xc5, 0xfa, 0x7f, 0x04, 0x24, RET), true, 0, PROBE_COST_REFUSED);
+}
+
+/* What shows the program the single step, or loses it. */
+Test(instruction, what_would_show_a_step_at_the_entry)
+{
+	assert_probe(X86(0x9c, RET), true, 0, PROBE_COST_REFUSED);	 /* pushf */
+	assert_probe(X86(0x9d, RET), true, 0, PROBE_COST_REFUSED);	 /* popf */
+	assert_probe(X86(0x0f, 0x05, RET), true, 0, PROBE_COST_REFUSED); /* syscall */
+	assert_probe(X86(0xcd, 0x80, RET), true, 0, PROBE_COST_REFUSED); /* int $0x80 */
+	assert_probe(X86(0x8e, 0xd0, RET), true, 0, PROBE_COST_REFUSED); /* mov %eax,%ss */
+	assert_probe(X86(0x8e, 0xd8, RET), true, 0, PROBE_COST_STEPPED); /* mov %eax,%ds */
+	assert_probe(X86(0xf3, 0xc3), true, 0, PROBE_COST_STEPPED);	 /* rep ret */
 }
 
 Test(instruction, arm64_is_never_read_as_x86)
@@ -190,16 +222,14 @@ Test(instruction, random_code_is_safe)
 		size_t length = (size_t)rand_r(&seed) % 24;
 		uint8_t *bytes = malloc(length ? length : 1);
 		struct code code = {.machine = EM_X86_64, .bytes = bytes, .length = length};
-		enum probe_cost cost;
 
 		for (size_t i = 0; i < length; i++)
 			bytes[i] = ((const uint8_t[]){ENDBR, NOP5, PUSH, 0x75, 0xeb, 0xe9, 0xff,
 						      0xf8, RET})[rand_r(&seed) % 16];
 		code.size = (uint64_t)rand_r(&seed) % 32;
 		code.address = 0x1ff0 + (uint64_t)rand_r(&seed) % 32;
-		instruction_probe(&code, false, &cost);
-		cr_assert_neq(cost, PROBE_COST_NOP5);
-		instruction_probe(&code, true, &cost);
+		cr_assert_neq(entry_probe_place(&code, false).cost, PROBE_COST_NOP5);
+		entry_probe_place(&code, true);
 		free(bytes);
 	}
 }
