@@ -124,6 +124,7 @@ enum function_flag {
 
 /* How the end of a call is seen. */
 enum return_mode {
+	RETURNS_AUTO = 0,	 /* asked for only: the loader chooses one of those below */
 	RETURNS_URETPROBE = 1,	 /* the kernel puts a return address of its own on the stack */
 	RETURNS_INSTRUCTION = 2, /* probes on the instructions by which the function is left */
 	RETURNS_NONE = 3,	 /* not at all: entries only */
@@ -156,7 +157,7 @@ struct capture_setting {
 	/* CLOCK_MONOTONIC when it was attached; 0: it is not, or attaching died half way */
 	__u64 start_ns;
 	__u32 functions; /* how many there are in `functions` */
-	__u32 returns;	 /* enum return_way (loader/plan/returns.h) that was asked for */
+	__u32 returns;	 /* enum return_mode that was asked for */
 	__u32 watcher;	 /* pid of `attach --watch`; 0: there is none */
 	__u32 reserved[3];
 };

@@ -11,7 +11,6 @@ found=0 files=0
 
 # What the moves left to mend: FILE INCLUDE, a line each.
 left='loader/event/accounting.h timeline/timeline.h
-loader/pinned/attach.h record/recording.h
 loader/pinned/status.c sink/escape.h
 loader/record/finish.c sink/sink.h
 loader/command/detach.c source/bpf_ring.h
@@ -55,7 +54,8 @@ room code "program base"
 room file "event base"
 room source "event base" 'bpf/scope_event\.h|libscope/reader\.h'
 room probe "event base" 'bpf/scope_event\.h|scopetrace\.skel\.h'
-room plan "code program event base" 'bpf/scope_event\.h'
+# The sites of a plan are written as the probes take them.
+room plan "code program event base" 'bpf/scope_event\.h|probe/function\.h'
 room timeline "file event base"
 room sink "timeline event base" 'perfetto\.pb-c\.h'
 room follow "plan program probe source file event base"

@@ -6,6 +6,7 @@
 #include "command/command.h"
 #include "command/options.h"
 #include "pinned/attach.h"
+#include "program/selector.h"
 
 static const char help[] =
 	"usage: scopetrace attach --pin DIR -p PID -f PATTERN... [OPTION]...\n"
@@ -41,16 +42,16 @@ struct parsed {
 
 static const struct option_row rows[] = {
 	{"pin", 0, required_argument, option_text, FIELD(options.dir)},
-	{"pid", 'p', required_argument, option_pid, FIELD(options.capture.pid)},
+	{"pid", 'p', required_argument, option_pid, FIELD(options.pid)},
 	{"function", 'f', required_argument, option_patterns, FIELD(include)},
 	{"exclude", 'N', required_argument, option_patterns, FIELD(exclude)},
-	{"min", 0, required_argument, option_minimum, FIELD(options.capture.minimum_ns)},
-	{"ring-size", 0, required_argument, option_ring_size, FIELD(options.capture.ring_bytes)},
-	{"all", 0, no_argument, option_switch, FIELD(options.capture.all)},
-	{"optimized", 0, no_argument, option_switch, FIELD(options.capture.optimized)},
-	{"returns", 0, required_argument, option_returns, FIELD(options.capture.returns)},
-	{"stacks", 0, required_argument, option_stacks, FIELD(options.capture.migrate)},
-	{"force", 0, no_argument, option_switch, FIELD(options.capture.force)},
+	{"min", 0, required_argument, option_minimum, FIELD(options.minimum_ns)},
+	{"ring-size", 0, required_argument, option_ring_size, FIELD(options.ring_bytes)},
+	{"all", 0, no_argument, option_switch, FIELD(options.plan.all)},
+	{"optimized", 0, no_argument, option_switch, FIELD(options.plan.optimized)},
+	{"returns", 0, required_argument, option_returns, FIELD(options.plan.returns)},
+	{"stacks", 0, required_argument, option_stacks, FIELD(options.plan.migrate)},
+	{"force", 0, no_argument, option_switch, FIELD(options.plan.force)},
 	{"group", 0, required_argument, option_text, FIELD(options.group)},
 	{"near", 0, no_argument, option_switch, FIELD(options.near)},
 	{"watch", 0, no_argument, option_switch, FIELD(options.watch)},
@@ -62,10 +63,10 @@ static const struct option_table table = {"attach", rows, sizeof(rows) / sizeof(
 
 static int check_together(const struct pinned_attach_options *o, int argc, char **argv)
 {
-	const char *lacks = !o->dir			? "--pin DIR"
-			    : !o->capture.pid		? "-p PID"
-			    : !o->capture.include_count ? "-f PATTERN"
-							: NULL;
+	const char *lacks = !o->dir		     ? "--pin DIR"
+			    : !o->pid		     ? "-p PID"
+			    : !o->plan.include_count ? "-f PATTERN"
+						     : NULL;
 
 	if (optind < argc) {
 		log_error("attach: what is '%s'? `scopetrace attach --help` tells its options",
@@ -81,17 +82,15 @@ static int check_together(const struct pinned_attach_options *o, int argc, char 
 /* 0, OPTIONS_HELP or -errno, said. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
-	struct capture_options *capture = &parsed->options.capture;
-	int err;
+	struct plan_options *plan = &parsed->options.plan;
+	int err = options_read(&table, parsed, argc, argv);
 
-	*capture = (struct capture_options){.ready_fd = -1, .argc = argc, .argv = argv};
-	err = options_read(&table, parsed, argc, argv);
 	if (err)
 		return err;
-	capture->include = parsed->include.list;
-	capture->include_count = parsed->include.count;
-	capture->exclude = parsed->exclude.list;
-	capture->exclude_count = parsed->exclude.count;
+	plan->include = parsed->include.list;
+	plan->include_count = parsed->include.count;
+	plan->exclude = parsed->exclude.list;
+	plan->exclude_count = parsed->exclude.count;
 	return check_together(&parsed->options, argc, argv);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +9,10 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "command/functions_print.h"
-#include "plan/say_returns.h"
+#include "plan/plan.h"
 #include "command/quantity.h"
-#include "sink/escape.h"
-#include "sink/table.h"
-#include "plan/hazard.h"
 #include "program/process.h"
 #include "program/selector.h"
-#include "program/symbol.h"
 
 static const char help[] =
 	"usage: scopetrace functions -p PID [PATTERN]...\n"
@@ -51,7 +46,7 @@ static const struct option long_options[] = {
 };
 
 struct functions_options {
-	struct symbol_options symbols;
+	struct plan_options plan;
 	pid_t pid;
 	const char *binary;
 	char **include;
@@ -88,7 +83,7 @@ static int parse_option(int option, char **argv, struct functions_options *optio
 		options->all = true;
 		return 0;
 	case OPTION_OPTIMIZED:
-		options->symbols.optimized = true;
+		options->plan.optimized = true;
 		return 0;
 	case OPTION_JSON:
 		options->json = true;
@@ -151,91 +146,86 @@ static int parse(int argc, char **argv, struct functions_options *options)
 		return usage_error("which functions?", "Give -p PID, or a program or library");
 	if (!options->pid)
 		options->binary = argv[optind++];
-	return read_patterns(argc, argv, options);
+	err = read_patterns(argc, argv, options);
+	options->plan.include = options->include;
+	options->plan.include_count = options->include_count;
+	options->plan.exclude = options->exclude;
+	options->plan.exclude_count = options->exclude_count;
+	return err;
 }
 
-/* What record would do with this program. */
-static void say_verdict(const struct symbol_table *table, const struct functions_options *options,
-			const struct hazard *hazard, const struct functions_list *list)
+static void log_forks(const struct plan *plan)
 {
-	if (table->may_fork)
+	bool optimized = plan->options->optimized;
+
+	if (plan->symbols.may_fork)
 		log_info("%s: in a forked child an optimised nop5 site crashes, so probes %s",
-			 table->fork_evidence,
-			 options->symbols.optimized
-				 ? "on them are a risk (--optimized)"
-				 : "go behind the nop5; --optimized puts them on it");
-	else if (table->may_exec)
+			 plan->symbols.fork_evidence,
+			 optimized ? "on them are a risk (--optimized)"
+				   : "go behind the nop5; --optimized puts them on it");
+	else if (plan->symbols.may_exec)
 		log_info(
 			"%s, and the program that runs then may fork: in a forked child an optimised nop5 site "
 			"crashes, so probes %s",
-			table->fork_evidence,
-			options->symbols.optimized
-				? "on those of libraries are a risk (--optimized)"
-				: "on libraries go behind the nop5; --optimized puts them on it");
+			plan->symbols.fork_evidence,
+			optimized ? "on those of libraries are a risk (--optimized)"
+				  : "on libraries go behind the nop5; --optimized puts them on it");
+}
+
+/* What record would do with this program. */
+static void log_verdict(const struct plan *plan)
+{
+	const struct hazard *hazard = &plan->hazard;
+
+	log_forks(plan);
 	for (size_t i = 0; i < hazard->count; i++)
 		log_info("hazard: %s %s: %s", hazard->items[i].object, hazard->items[i].found,
 			 hazard_danger(hazard->items[i].kind));
 	if (hazard->left_out)
 		log_info("and %zu more hazards", hazard->left_out);
-	say_returns(&list->returns, hazard, true);
+	plan_log_returns(plan, true);
 }
 
-/*
- * ---- the command -------------------------------------------------------------------------------
- */
+/* ---- the command ---- */
 
-static int open_table(const struct functions_options *options, struct symbol_table *table)
+static int make_plan(const struct functions_options *options, struct plan *plan)
 {
 	struct process process;
 	int err;
 
 	if (options->binary)
-		return symbol_table_of_binary(options->binary, &options->symbols, table);
+		return plan_make(plan, &options->plan, 0, options->binary);
 	err = process_open(options->pid, &process);
 	if (!err) {
-		err = symbol_table_of_process(process.pid, &options->symbols, table);
+		err = plan_make(plan, &options->plan, process.pid, NULL);
 		process_close(&process);
 	}
 	return err;
 }
 
-static int list(const struct functions_options *options)
+static int list_functions(const struct functions_options *options)
 {
-	struct functions_list list = {0};
-	struct symbol_table table;
-	struct hazard hazard;
-	int err;
+	struct plan plan = {0};
+	int err = make_plan(options, &plan);
 
-	err = open_table(options, &table);
-	if (err)
-		return err;
-	err = selector_choose(&table, options->include, options->include_count, options->exclude,
-			      options->exclude_count, true, &list.functions, &list.count);
 	if (!err)
-		err = hazard_check(&table.modules, &hazard);
+		err = functions_print(&plan, options->json);
 	if (!err)
-		err = return_plan_make(&list.returns, &table, &hazard, list.functions, list.count,
-				       RETURN_AUTO);
-	if (!err)
-		err = functions_print(&list, options->json);
-	if (!err)
-		say_verdict(&table, options, &hazard, &list);
-	return_plan_clear(&list.returns);
-	free(list.functions);
-	symbol_table_close(&table);
+		log_verdict(&plan);
+	plan_release(&plan);
 	return err;
 }
 
 int command_functions(int argc, char **argv)
 {
-	struct functions_options options = {0};
+	struct functions_options options = {.plan = {.all = true, .is_look = true}};
 	int code = EXIT_DONE;
 
 	if (parse(argc, argv, &options))
 		code = EXIT_USAGE;
 	else if (options.help)
 		fputs(help, stdout);
-	else if (list(&options))
+	else if (list_functions(&options))
 		code = EXIT_FAILED;
 	selector_free_patterns(options.include, options.include_count);
 	selector_free_patterns(options.exclude, options.exclude_count);

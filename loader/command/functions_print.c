@@ -27,7 +27,7 @@ static const char *cost_name(enum probe_cost cost)
 
 static const char *returns_name(const struct return_choice *choice)
 {
-	return choice->refused ? "refused" : return_way_name(choice->way);
+	return choice->refused ? "refused" : return_mode_name(choice->mode);
 }
 
 static int add_row(struct table *table, const struct function *function,
@@ -47,7 +47,7 @@ static int add_row(struct table *table, const struct function *function,
 	return err;
 }
 
-static int print_table(const struct functions_list *list)
+static int print_table(const struct plan *plan)
 {
 	static const struct table_column columns[] = {{"NAME", false},
 						      {"MODULE", false},
@@ -57,8 +57,8 @@ static int print_table(const struct functions_list *list)
 	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
 	int err = table ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < list->count && !err; i++)
-		err = add_row(table, list->functions[i], &list->returns.choices[i]);
+	for (size_t i = 0; i < plan->count && !err; i++)
+		err = add_row(table, plan->functions[i], &plan->returns.choices[i]);
 	if (!err)
 		table_print(table, stdout, 60, false);
 	table_destroy(table);
@@ -89,21 +89,21 @@ static void print_json_function(const struct function *f, const struct return_ch
 	putchar('}');
 }
 
-static int print_json(const struct functions_list *list)
+static int print_json(const struct plan *plan)
 {
 	putchar('[');
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; i < plan->count; i++) {
 		fputs(i ? ",\n" : "\n", stdout);
-		print_json_function(list->functions[i], &list->returns.choices[i]);
+		print_json_function(plan->functions[i], &plan->returns.choices[i]);
 	}
 	fputs("\n]\n", stdout);
 	return 0;
 }
 
 /* Whoever reads a pipe may stop when it has seen enough: that is no failure to be told. */
-int functions_print(const struct functions_list *list, bool json)
+int functions_print(const struct plan *plan, bool json)
 {
-	int err = (json ? print_json : print_table)(list);
+	int err = (json ? print_json : print_table)(plan);
 
 	if (!err && (fflush(stdout) || ferror(stdout)))
 		err = errno ? -errno : -EIO;

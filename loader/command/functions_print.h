@@ -3,15 +3,11 @@
 #ifndef SCOPETRACE_COMMAND_FUNCTIONS_PRINT_H
 #define SCOPETRACE_COMMAND_FUNCTIONS_PRINT_H
 
-#include "plan/returns.h"
+#include <stdbool.h>
 
-struct functions_list {
-	const struct function **functions;
-	size_t count;
-	struct return_plan returns; /* one choice for each */
-};
+#include "plan/plan.h"
 
-/* To stdout. 0 or -errno, said but for -EPIPE. */
-int functions_print(const struct functions_list *list, bool json);
+/* To stdout. 0 or -errno, logged but for -EPIPE. */
+int functions_print(const struct plan *plan, bool json);
 
 #endif

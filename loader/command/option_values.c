@@ -68,11 +68,11 @@ int option_ring_size(char *value, void *bytes)
 	return 0;
 }
 
-int option_returns(char *value, void *way)
+int option_returns(char *value, void *mode)
 {
-	for (enum return_way each = RETURN_AUTO; each <= RETURN_NONE; each++) {
-		if (strcmp(value, return_way_name(each)) == 0) {
-			*(enum return_way *)way = each;
+	for (enum return_mode each = RETURNS_AUTO; each <= RETURNS_NONE; each++) {
+		if (strcmp(value, return_mode_name(each)) == 0) {
+			*(enum return_mode *)mode = each;
 			return 0;
 		}
 	}

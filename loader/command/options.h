@@ -58,7 +58,7 @@ int option_patterns(char *value, void *patterns);
 int option_duration(char *value, void *ns);	/* uint64_t */
 int option_minimum(char *value, void *ns);	/* uint64_t */
 int option_ring_size(char *value, void *bytes); /* uint64_t */
-int option_returns(char *value, void *way);	/* enum return_way */
+int option_returns(char *value, void *mode);	/* enum return_mode */
 int option_stacks(char *value, void *migrate);	/* bool */
 int option_compress(char *value, void *level);	/* int */
 

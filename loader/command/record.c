@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "program/selector.h"
 #include "record/recording.h"
 #include "command/command.h"
 #include "command/options.h"
@@ -148,11 +149,11 @@ static const struct option_row rows[] = {
 	{"flight", 0, required_argument, read_flight, OPTION(flight_ns)},
 	{"flight-size", 0, required_argument, read_flight_size, OPTION(flight_bytes)},
 	{"trigger", 0, required_argument, read_trigger, FIELD(triggers)},
-	{"all", 0, no_argument, option_switch, OPTION(all)},
-	{"optimized", 0, no_argument, option_switch, OPTION(optimized)},
-	{"force", 0, no_argument, option_switch, OPTION(force)},
-	{"returns", 0, required_argument, option_returns, OPTION(returns)},
-	{"stacks", 0, required_argument, option_stacks, OPTION(migrate)},
+	{"all", 0, no_argument, option_switch, OPTION(plan.all)},
+	{"optimized", 0, no_argument, option_switch, OPTION(plan.optimized)},
+	{"force", 0, no_argument, option_switch, OPTION(plan.force)},
+	{"returns", 0, required_argument, option_returns, OPTION(plan.returns)},
+	{"stacks", 0, required_argument, option_stacks, OPTION(plan.migrate)},
 	{"compress", 0, optional_argument, option_compress, OPTION(compress)},
 	{"ready-fd", 0, required_argument, option_ready_fd, OPTION(ready_fd)},
 	{"json", 0, no_argument, option_switch, OPTION(json)},
@@ -196,7 +197,7 @@ static int check_together(struct capture_options *o, int argc, char **argv)
 		log_error("--json and -o - both want standard output: name a file with -o");
 		return -EINVAL;
 	}
-	if (o->exclude_count && !o->include_count) {
+	if (o->plan.exclude_count && !o->plan.include_count) {
 		log_error("-N takes functions out of what -f chose, but there is no -f");
 		return -EINVAL;
 	}
@@ -214,10 +215,10 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	err = options_read(&table, parsed, argc, argv);
 	if (err)
 		return err;
-	o->include = parsed->include.list;
-	o->include_count = parsed->include.count;
-	o->exclude = parsed->exclude.list;
-	o->exclude_count = parsed->exclude.count;
+	o->plan.include = parsed->include.list;
+	o->plan.include_count = parsed->include.count;
+	o->plan.exclude = parsed->exclude.list;
+	o->plan.exclude_count = parsed->exclude.count;
 	o->triggers = parsed->triggers.all;
 	o->trigger_count = parsed->triggers.count;
 	return check_together(o, argc, argv);

@@ -10,8 +10,10 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "pinned/watch.h"
-#include "plan/say_returns.h"
+#include "plan/sites.h"
 #include "probe/attach.h"
+#include "probe/feature.h"
+#include "program/process.h"
 #include "pinned/directory.h"
 #include "pinned/maps.h"
 
@@ -21,7 +23,8 @@
 struct attaching {
 	const struct pinned_attach_options *options;
 	const char *dir;
-	struct capture capture; /* what is chosen; none of its sources */
+	struct process process;
+	struct plan plan;
 	gid_t group;
 	int lock;
 	bool made_dir; /* DIR was not there */
@@ -41,12 +44,12 @@ struct attaching {
 
 static struct probe_object_options object_options(const struct attaching *a)
 {
-	const struct capture_options *o = &a->options->capture;
+	const struct pinned_attach_options *o = a->options;
 
 	return (struct probe_object_options){
 		.ring_bytes = o->ring_bytes ? o->ring_bytes : DEFAULT_RING_BYTES,
-		.function_count = a->capture.function_count,
-		.exit_count = capture_exit_count(&a->capture),
+		.function_count = a->plan.count,
+		.exit_count = plan_most_exits(&a->plan),
 	};
 }
 
@@ -118,7 +121,7 @@ static int open_loaded(struct attaching *a)
 	if (!err)
 		err = pin_check_room(a->dir, a->pinned.object, &options);
 	a->changed = !err;
-	if (!err && a->options->capture.ring_bytes)
+	if (!err && a->options->ring_bytes)
 		log_warning("--ring-size: the ring in %s is there already, and stays as it is",
 			    a->dir);
 	if (!err)
@@ -179,7 +182,7 @@ static int pin_hook(void *context, const char *name, int fd)
 	char numbered[64];
 
 	if (!name) {
-		snprintf(numbered, sizeof(numbered), "%d-%u", a->capture.process.pid, a->links++);
+		snprintf(numbered, sizeof(numbered), "%d-%u", a->process.pid, a->links++);
 		name = numbered;
 	}
 	return pin_link(a->dir, name, fd);
@@ -187,38 +190,35 @@ static int pin_hook(void *context, const char *name, int fd)
 
 static int hook(struct attaching *a)
 {
-	struct capture_sites sites = {0};
-	size_t count = a->capture.function_count;
+	struct plan_sites sites = {0};
+	size_t count = a->plan.count;
 	int err;
 
-	a->session = probe_session_adopt(a->pinned.object, count, capture_exit_count(&a->capture));
+	a->session = probe_session_adopt(a->pinned.object, count, plan_most_exits(&a->plan));
 	if (!a->session) {
 		a->pinned.object = NULL;
 		return -errno;
 	}
-	err = capture_make_sites(&a->capture, &sites);
+	err = plan_sites_make(&a->plan, &sites);
 	if (!err)
-		err = probe_session_attach(a->session, a->capture.process.pid, sites.functions,
-					   count);
-	capture_free_sites(&sites);
+		err = probe_session_attach(a->session, a->process.pid, sites.functions, count);
+	plan_sites_clear(&sites);
 	return err ? err : probe_session_visit_links(a->session, pin_hook, a);
 }
 
 static uint32_t flags(const struct attaching *a)
 {
-	const struct capture *c = &a->capture;
-
 	return SETTING_TARGETS | (a->options->near ? 0 : SETTING_HASH_ONLY) |
-	       capture_setting_flags(c);
+	       plan_setting_flags(&a->plan);
 }
 
 /* Everything up to the moment at which the hits count. */
 static int arm(struct attaching *a)
 {
-	const struct capture_options *o = &a->options->capture;
+	const struct pinned_attach_options *o = a->options;
 	const struct capture_setting capture = {.start_ns = io_now_ns(),
-						.functions = (uint32_t)a->capture.function_count,
-						.returns = o->returns,
+						.functions = (uint32_t)a->plan.count,
+						.returns = o->plan.returns,
 						.watcher = (uint32_t)a->watcher.pid};
 	int err = probe_object_configure(a->pinned.object, o->minimum_ns, flags(a));
 
@@ -256,7 +256,7 @@ static void undo(struct attaching *a)
 	if (a->changed && a->pinned.object) {
 		pinned_put_settings(&a->pinned, &none);
 		pinned_put_capture(&a->pinned, &nothing);
-		pinned_remove_target(&a->pinned, a->capture.process.pid);
+		pinned_remove_target(&a->pinned, a->process.pid);
 	}
 	pin_remove_links(a->dir, NULL, NULL);
 	pin_remove_made(a->dir, a->made_dir);
@@ -279,12 +279,11 @@ static int find_group(struct attaching *a)
 
 static void say_attached(const struct attaching *a)
 {
-	say_returns(&a->capture.returns, &a->capture.hazard, false);
+	plan_log_returns(&a->plan, false);
 	log_info(
 		"armed %zu of %zu functions in pid %d; pinned in %s, %s: `scopetrace drain --pin %s` "
 		"records, `scopetrace detach --pin %s` ends it",
-		probe_session_armed(a->session), a->capture.function_count, a->capture.process.pid,
-		a->dir,
+		probe_session_armed(a->session), a->plan.count, a->process.pid, a->dir,
 		a->loaded ? "with programs and maps of its own"
 			  : "with those that were loaded there",
 		a->dir, a->dir);
@@ -295,15 +294,14 @@ static void say_attached(const struct attaching *a)
 
 static int choose(struct attaching *a)
 {
-	struct capture *c = &a->capture;
+	const struct pinned_attach_options *o = a->options;
 	int err = find_group(a);
 
 	if (!err)
-		err = process_open(c->options->pid, &c->process);
-	if (err)
-		return err;
-	c->opened = true;
-	return capture_choose(c);
+		err = process_open(o->pid, &a->process);
+	if (!err)
+		err = feature_require_hooking();
+	return err ? err : plan_make(&a->plan, &o->plan, a->process.pid, NULL);
 }
 
 int pinned_attach(const struct pinned_attach_options *options)
@@ -313,10 +311,7 @@ int pinned_attach(const struct pinned_attach_options *options)
 			      .lock = -1,
 			      .pinned = {.dir = options->dir},
 			      .watcher = {.channel = -1},
-			      .capture = {.options = &options->capture,
-					  .launch = {.go = -1, .failure = -1},
-					  .process = {.pidfd = -1},
-					  .signals = -1}};
+			      .process = {.pidfd = -1}};
 	int err = options->watch ? pinned_watch_start(&a.watcher) : 0;
 
 	if (!err)
@@ -338,6 +333,7 @@ int pinned_attach(const struct pinned_attach_options *options)
 	if (a.lock >= 0)
 		close(a.lock);
 	pinned_watch_leave(&a.watcher);
-	capture_close(&a.capture);
+	plan_release(&a.plan);
+	process_close(&a.process);
 	return err;
 }

@@ -6,7 +6,11 @@
 #ifndef SCOPETRACE_PINNED_ATTACH_H
 #define SCOPETRACE_PINNED_ATTACH_H
 
-#include "record/recording.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plan/plan.h"
 
 struct pinned_attach_options {
 	const char *dir;
@@ -14,7 +18,10 @@ struct pinned_attach_options {
 	bool watch;	   /* a small process stays, by which manual scopes are captured too */
 	/* open calls stand in near_scopes, too: faster, and not all are in open_scopes */
 	bool near;
-	struct capture_options capture;
+	pid_t pid;
+	uint64_t minimum_ns;
+	uint64_t ring_bytes;	  /* 0: the default */
+	struct plan_options plan; /* what is hooked */
 };
 
 /* 0 or -errno, said. */

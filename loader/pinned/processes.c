@@ -13,11 +13,9 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "plan/hazard.h"
 #include "program/module.h"
 #include "program/process.h"
-#include "plan/returns.h"
-#include "program/symbol.h"
+#include "plan/plan.h"
 
 #define KEPT_LINK "kept-" /* its name begins with no process id */
 #define CALLS_NS  200000000ull
@@ -25,9 +23,7 @@
 struct adding {
 	const struct pinned *pinned;
 	pid_t pid;
-	struct symbol_table symbols;
-	struct hazard hazard;
-	const struct function **functions; /* by id; NULL: not in this process */
+	struct plan plan; /* how it would be hooked if it were attached to by itself */
 	struct pin_links links;
 	bool *chosen; /* by link: it was lost, and is to be made again */
 	size_t chosen_count;
@@ -66,7 +62,7 @@ static int refuse_fork(const struct adding *a, const char *name)
 	log_error(
 		"not hooking process %d: it, or a program that it goes on with, may fork (%s), and %s is hooked where "
 		"a forked child would crash; attach to it first, or in a directory of its own",
-		a->pid, a->symbols.fork_evidence, name);
+		a->pid, a->plan.symbols.fork_evidence, name);
 	return -EPERM;
 }
 
@@ -76,17 +72,19 @@ static int find_functions(struct adding *a)
 	size_t found = 0;
 	int err = 0;
 
-	a->functions = calloc(a->pinned->capture.functions, sizeof(*a->functions));
-	if (!a->functions)
+	a->plan.functions = calloc(a->pinned->capture.functions, sizeof(*a->plan.functions));
+	if (!a->plan.functions)
 		return -ENOMEM;
+	a->plan.count = a->pinned->capture.functions;
 	for (uint32_t i = 0; i < a->pinned->capture.functions && !err; i++) {
 		err = pinned_function(a->pinned, i, &setting);
 		if (err || !setting.returns)
 			continue;
-		a->functions[i] = find_function(&a->symbols, &setting);
-		found += a->functions[i] != NULL;
-		if (a->functions[i] && (a->symbols.may_fork || a->symbols.may_exec) &&
-		    a->functions[i]->probe_offset != setting.offset)
+		a->plan.functions[i] = find_function(&a->plan.symbols, &setting);
+		found += a->plan.functions[i] != NULL;
+		if (a->plan.functions[i] &&
+		    (a->plan.symbols.may_fork || a->plan.symbols.may_exec) &&
+		    a->plan.functions[i]->probe_offset != setting.offset)
 			err = refuse_fork(a, setting.name);
 	}
 	if (err || found)
@@ -100,38 +98,28 @@ static int find_functions(struct adding *a)
  * -------------------------------------------------------
  */
 
-/* How its returns would be seen if it were attached to by itself. */
-static int plan(const struct adding *a, const struct function *function, struct return_plan *made)
-{
-	return return_plan_make(made, &a->symbols, &a->hazard, &function, 1, RETURN_AUTO);
-}
-
 static int check_function(const struct adding *a, uint32_t id)
 {
+	const struct return_choice *choice = &a->plan.returns.choices[id];
 	struct function_setting setting;
-	struct return_plan made = {0};
 	int err = pinned_function(a->pinned, id, &setting);
 
-	if (err || setting.returns != RETURNS_URETPROBE)
+	if (err || setting.returns != RETURNS_URETPROBE ||
+	    (!choice->refused && choice->mode == RETURNS_URETPROBE))
 		return err;
-	err = plan(a, a->functions[id], &made);
-	if (!err && (made.choices[0].refused || made.choices[0].way != RETURN_URETPROBE)) {
-		log_error(
-			"not hooking process %d: %s is hooked with a uretprobe, which could kill this one: %s; attach "
-			"to it in a directory of its own",
-			a->pid, setting.name, a->hazard.evidence);
-		err = -EPERM;
-	}
-	return_plan_clear(&made);
-	return err;
+	log_error(
+		"not hooking process %d: %s is hooked with a uretprobe, which could kill this one: %s; attach "
+		"to it in a directory of its own",
+		a->pid, setting.name, a->plan.hazard.evidence);
+	return -EPERM;
 }
 
 static int check_hazard(struct adding *a)
 {
-	int err = hazard_check(&a->symbols.modules, &a->hazard);
+	int err = plan_decide(&a->plan);
 
-	for (uint32_t i = 0; i < a->pinned->capture.functions && !err && a->hazard.found; i++)
-		if (a->functions[i])
+	for (uint32_t i = 0; i < a->plan.count && !err && a->plan.hazard.found; i++)
+		if (a->plan.functions[i])
 			err = check_function(a, i);
 	return err;
 }
@@ -221,7 +209,7 @@ static void name_next(struct adding *a, char name[64])
 
 static int add_link(struct adding *a, const struct pin_link *link)
 {
-	const struct module *module = find_file(&a->symbols.modules, link);
+	const struct module *module = find_file(&a->plan.symbols.modules, link);
 	char name[64];
 	int fd, err;
 
@@ -302,13 +290,13 @@ static int refuse_known(const struct pinned *pinned, pid_t pid)
 
 static int look_at(struct adding *a)
 {
-	const struct symbol_options options = {0};
-	int err = symbol_table_of_process(a->pid, &options, &a->symbols);
+	static const struct plan_options options = {.is_look = true};
+	int err = plan_read_symbols(&a->plan, &options, a->pid, NULL);
 
 	if (!err)
 		err = find_functions(a);
 	if (!err)
-		err = symbol_table_hold(&a->symbols, a->functions, a->pinned->capture.functions);
+		err = symbol_table_hold(&a->plan.symbols, a->plan.functions, a->plan.count);
 	return err ? err : check_hazard(a);
 }
 
@@ -325,7 +313,7 @@ static int add(struct adding *a)
 			pinned_remove_target(a->pinned, a->pid);
 		}
 	}
-	symbol_table_close(&a->symbols);
+	plan_release(&a->plan);
 	return err;
 }
 
@@ -344,7 +332,6 @@ int pinned_add(const struct pinned *pinned, pid_t pid)
 	if (!err)
 		log_info("process %d (%s) is hooked as well, by %u links", a.pid, process.comm,
 			 a.made);
-	free(a.functions);
 	pin_links_clear(&a.links);
 	process_close(&process);
 	return err;
@@ -472,7 +459,7 @@ static int make_idle(struct adding *a)
 
 		if (!a->chosen[i] || !is_raw(a, link))
 			continue;
-		module = find_file(&a->symbols.modules, link);
+		module = find_file(&a->plan.symbols.modules, link);
 		if (!module)
 			return -ENOENT; /* it has just gone */
 		file = (struct pin_file){module->device, module->inode};
@@ -513,9 +500,8 @@ int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_kn
 			err = make_idle(&a);
 		if (!err)
 			err = add_chosen(&a);
-		symbol_table_close(&a.symbols);
+		plan_release(&a.plan);
 	}
-	free(a.functions);
 	free(a.chosen);
 	pin_links_clear(&a.links);
 	return err;

@@ -147,7 +147,7 @@ static void print_functions(const struct pinned_status *s)
 		printf("%12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %10zu  %-11s %s%s\n",
 		       (uint64_t)c->entries, (uint64_t)c->completed, (uint64_t)c->ring_lost,
 		       open_calls(s, i),
-		       f->returns ? return_way_name((enum return_way)f->returns) : "-",
+		       f->returns ? return_mode_name((enum return_mode)f->returns) : "-",
 		       name ? name : "?", f->flags & FUNCTION_OFF ? " (off)" : "");
 		free(name);
 	}
@@ -261,7 +261,7 @@ static void json_functions(const struct pinned_status *s)
 		json_name(f->name);
 		json_string("path", f->module);
 		json_string("returns",
-			    f->returns ? return_way_name((enum return_way)f->returns) : "");
+			    f->returns ? return_mode_name((enum return_mode)f->returns) : "");
 		printf(",\"off\":%s,\"minimum_ns\":%" PRIu64,
 		       f->flags & FUNCTION_OFF ? "true" : "false", (uint64_t)f->minimum_ns);
 		json_terms(c);

@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 
-const char *return_way_name(enum return_way way)
+const char *return_mode_name(enum return_mode mode)
 {
 	static const char *const names[] = {"auto", "uretprobe", "instruction", "none"};
 
-	return names[way];
+	return names[mode];
 }
 
 const char *return_reason_text(enum return_reason reason)
@@ -28,10 +28,7 @@ const char *return_reason_text(enum return_reason reason)
 	return texts[reason];
 }
 
-/*
- * ---- one function
- * -------------------------------------------------------------------------------------
- */
+/* ---- one function ---- */
 
 /*
  * Go: what comes back to the entry is the other branch of the check for room, which does not pass
@@ -42,20 +39,20 @@ static bool is_behind_stack_check(const struct hazard *hazard, const struct func
 	return hazard->moves_stacks && function->probe_offset != function->file_offset;
 }
 
-static int refuse(struct return_plan *plan, struct return_choice *choice, const char *why)
+static int refuse_function(struct returns *returns, struct return_choice *choice, const char *why)
 {
-	choice->way = RETURN_INSTRUCTION;
+	choice->mode = RETURNS_INSTRUCTION;
 	choice->refused = why;
-	plan->refused++;
+	returns->refused++;
 	return 0;
 }
 
-static int choose_instruction(struct return_plan *plan, const struct function *function,
+static int choose_instruction(struct returns *returns, const struct function *function,
 			      struct return_choice *choice, enum return_reason reason)
 {
-	int err = shapes_of(plan->shapes, function, &choice->shape);
+	int err = shapes_of(returns->shapes, function, &choice->shape);
 
-	choice->way = RETURN_INSTRUCTION;
+	choice->mode = RETURNS_INSTRUCTION;
 	choice->reason = reason;
 	if (err == -ENOMEM)
 		return err;
@@ -63,182 +60,225 @@ static int choose_instruction(struct return_plan *plan, const struct function *f
 		const char *why = choice->shape ? choice->shape->why : "its code cannot be read";
 
 		choice->shape = NULL;
-		return refuse(plan, choice, why);
+		return refuse_function(returns, choice, why);
 	}
 	choice->loops =
-		choice->shape->is_looped_to && !is_behind_stack_check(plan->hazard, function);
+		choice->shape->is_looped_to && !is_behind_stack_check(returns->hazard, function);
 	return 0;
 }
 
 /* In a process without hazards only a loop to the probe calls for instruction returns. */
-static int choose_harmless(struct return_plan *plan, const struct function *function,
+static int choose_harmless(struct returns *returns, const struct function *function,
 			   struct return_choice *choice)
 {
 	const struct function_shape *shape = NULL;
-	int err = shapes_of(plan->shapes, function, &shape);
+	int err = shapes_of(returns->shapes, function, &shape);
 
 	if (err == -ENOMEM)
 		return err;
 	if (!err && shape->is_looped_to)
-		return choose_instruction(plan, function, choice, RETURN_LOOP);
+		return choose_instruction(returns, function, choice, RETURN_LOOP);
 	choice->shape = err ? NULL : shape;
-	choice->way = RETURN_URETPROBE;
+	choice->mode = RETURNS_URETPROBE;
 	choice->reason = RETURN_HARMLESS;
 	return 0;
 }
 
 /* An entry alone does not tell a call from a turn of a loop that comes back to the probe. */
-static int choose_none(struct return_plan *plan, const struct function *function,
+static int choose_none(struct returns *returns, const struct function *function,
 		       struct return_choice *choice)
 {
 	const struct function_shape *shape = NULL;
-	int err = shapes_of(plan->shapes, function, &shape);
+	int err = shapes_of(returns->shapes, function, &shape);
 
 	if (err == -ENOMEM)
 		return err;
-	if (!err && shape->is_looped_to && !is_behind_stack_check(plan->hazard, function))
-		return refuse(
-			plan, choice,
+	if (!err && shape->is_looped_to && !is_behind_stack_check(returns->hazard, function))
+		return refuse_function(
+			returns, choice,
 			"a loop comes back to its entry, and entries alone are no calls then");
-	choice->way = RETURN_NONE;
+	choice->mode = RETURNS_NONE;
 	choice->reason = RETURN_ASKED;
 	return 0;
 }
 
-static int choose(struct return_plan *plan, const struct hazard *hazard,
-		  const struct function *function, struct return_choice *choice,
-		  enum return_way way)
+static int choose_function(struct returns *returns, const struct function *function,
+			   struct return_choice *choice)
 {
+	const struct hazard *hazard = returns->hazard;
+	enum return_mode mode = returns->mode;
+
 	if (function->refused)
-		return refuse(plan, choice, function->refused);
-	if (way != RETURN_NONE && shapes_is_amid_frame(plan->shapes, function))
-		return refuse(plan, choice, "it is a label in the midst of another function");
-	if (way == RETURN_INSTRUCTION)
-		return choose_instruction(plan, function, choice, RETURN_ASKED);
-	if (way == RETURN_NONE)
-		return choose_none(plan, function, choice);
-	if (way != RETURN_AUTO) {
-		choice->way = way;
+		return refuse_function(returns, choice, function->refused);
+	if (mode != RETURNS_NONE && shapes_is_amid_frame(returns->shapes, function))
+		return refuse_function(returns, choice,
+				       "it is a label in the midst of another function");
+	if (mode == RETURNS_INSTRUCTION)
+		return choose_instruction(returns, function, choice, RETURN_ASKED);
+	if (mode == RETURNS_NONE)
+		return choose_none(returns, function, choice);
+	if (mode != RETURNS_AUTO) {
+		choice->mode = mode;
 		choice->reason = RETURN_ASKED;
 		return 0;
 	}
 	if (!hazard->found && (!hazard->execs || function->module->is_main))
-		return choose_harmless(plan, function, choice);
-	if (!hazard->asynchronous && shapes_is_closed(plan->shapes, function)) {
-		int err = choose_harmless(plan, function, choice);
+		return choose_harmless(returns, function, choice);
+	if (!hazard->asynchronous && shapes_is_closed(returns->shapes, function)) {
+		int err = choose_harmless(returns, function, choice);
 
-		if (choice->way == RETURN_URETPROBE)
+		if (choice->mode == RETURNS_URETPROBE)
 			choice->reason = RETURN_CLOSED;
 		return err;
 	}
-	return choose_instruction(plan, function, choice,
+	return choose_instruction(returns, function, choice,
 				  hazard->found ? RETURN_HAZARD : RETURN_EXEC);
 }
 
-/*
- * ---- all of them
- * --------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
-struct placed {
-	const struct function *function;
-	size_t index;
-};
-
-static int by_address(const void *left, const void *right)
+/* The functions lie by module and address: marks those whose entry lies in one before them. */
+static void mark_overlaps(struct returns *returns)
 {
-	const struct function *a = ((const struct placed *)left)->function;
-	const struct function *b = ((const struct placed *)right)->function;
-
-	if (a->module != b->module)
-		return a->module < b->module ? -1 : 1;
-	return (a->address > b->address) - (a->address < b->address);
-}
-
-/* Marks those whose entry lies in the code of one before them. */
-static int mark_inside(struct return_plan *plan, const struct function *const *functions)
-{
-	struct placed *placed = calloc(plan->count ? plan->count : 1, sizeof(*placed));
+	const struct function *before = NULL;
 	uint64_t end = 0;
+	size_t last = 0;
 
-	if (!placed)
-		return -ENOMEM;
-	for (size_t i = 0; i < plan->count; i++)
-		placed[i] = (struct placed){functions[i], i};
-	qsort(placed, plan->count, sizeof(*placed), by_address);
-	for (size_t i = 0; i < plan->count; i++) {
-		const struct function *function = placed[i].function;
+	for (size_t i = 0; i < returns->count; i++) {
+		const struct function *function = returns->functions[i];
+		struct return_choice *choices = returns->choices;
 
-		if (i && function->module == placed[i - 1].function->module)
-			plan->choices[placed[i].index].inside = function->address < end;
-		else
+		if (!function)
+			continue;
+		if (!before || before->module != function->module)
 			end = 0;
+		choices[i].inside = function->address < end;
+		if (choices[i].inside) {
+			if (!choices[last].overlap)
+				choices[last].overlap = (uint32_t)last + 1;
+			choices[i].overlap = choices[last].overlap;
+		}
 		if (function->address + function->size > end)
 			end = function->address + function->size;
+		before = function;
+		last = i;
 	}
-	free(placed);
-	return 0;
 }
 
-/* Of those with uretprobes too: what is mapped later may change their way. */
-static int count_exits(struct return_plan *plan, const struct function *const *functions)
+/* Of those with uretprobes too: what is mapped later may change their mode. */
+static int count_exits(struct returns *returns)
 {
-	for (size_t i = 0; i < plan->count; i++) {
+	for (size_t i = 0; i < returns->count; i++) {
 		const struct function_shape *shape = NULL;
-		int err = shapes_of(plan->shapes, functions[i], &shape);
+		int err = returns->functions[i]
+				  ? shapes_of(returns->shapes, returns->functions[i], &shape)
+				  : -ENOENT;
 
 		if (err == -ENOMEM)
 			return err;
-		plan->exit_count += err ? 0 : shape->exit_count;
+		returns->exit_count += err ? 0 : shape->exit_count;
 	}
 	return 0;
 }
 
-static int choose_all(struct return_plan *plan, const struct function *const *functions,
-		      enum return_way way)
+static int choose_all(struct returns *returns)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < plan->count && !err; i++)
-		err = choose(plan, plan->hazard, functions[i], &plan->choices[i], way);
+	returns->refused = 0;
+	returns->choices = calloc(returns->count + 1, sizeof(*returns->choices));
+	if (!returns->choices)
+		return -ENOMEM;
+	for (size_t i = 0; i < returns->count && !err; i++)
+		if (returns->functions[i])
+			err = choose_function(returns, returns->functions[i], &returns->choices[i]);
+	mark_overlaps(returns);
 	return err;
 }
 
-int return_plan_make(struct return_plan *plan, const struct symbol_table *table,
-		     const struct hazard *hazard, const struct function *const *functions,
-		     size_t count, enum return_way way)
+int returns_make(struct returns *returns, const struct symbol_table *table,
+		 const struct hazard *hazard, const struct function *const *functions, size_t count,
+		 enum return_mode mode)
 {
 	int err;
 
-	*plan = (struct return_plan){.count = count, .hazard = hazard};
-	plan->choices = calloc(count ? count : 1, sizeof(*plan->choices));
-	plan->shapes = shapes_open(table);
-	if (!plan->choices || !plan->shapes)
+	*returns = (struct returns){
+		.functions = functions, .count = count, .mode = mode, .hazard = hazard};
+	returns->shapes = shapes_open(table);
+	if (!returns->shapes)
 		return -ENOMEM;
-	err = choose_all(plan, functions, way);
-	if (!err && way != RETURN_URETPROBE && way != RETURN_NONE)
-		err = count_exits(plan, functions);
-	return err ? err : mark_inside(plan, functions);
+	err = choose_all(returns);
+	if (!err && mode != RETURNS_URETPROBE && mode != RETURNS_NONE)
+		err = count_exits(returns);
+	return err;
 }
 
-int return_plan_again(const struct return_plan *former, const struct function *const *functions,
-		      enum return_way way, struct return_plan *plan)
+int returns_remake(const struct returns *former, struct returns *returns)
 {
-	int err;
-
-	*plan = *former;
-	plan->refused = 0;
-	plan->choices = calloc(plan->count ? plan->count : 1, sizeof(*plan->choices));
-	if (!plan->choices)
-		return -ENOMEM;
-	err = choose_all(plan, functions, way);
-	return err ? err : mark_inside(plan, functions);
+	*returns = *former;
+	return choose_all(returns);
 }
 
-void return_plan_clear(struct return_plan *plan)
+bool returns_are_alike(const struct returns *a, const struct returns *b)
 {
-	if (plan->shapes)
-		shapes_close(plan->shapes);
-	free(plan->choices);
-	*plan = (struct return_plan){0};
+	for (size_t i = 0; i < a->count; i++) {
+		const struct return_choice *one = &a->choices[i], *other = &b->choices[i];
+
+		if (one->mode != other->mode || one->loops != other->loops ||
+		    !one->refused != !other->refused)
+			return false;
+	}
+	return true;
+}
+
+void returns_clear(struct returns *returns)
+{
+	shapes_close(returns->shapes);
+	free(returns->choices);
+	*returns = (struct returns){0};
+}
+
+/* ---- what is logged ---- */
+
+static size_t count_choices(const struct returns *returns, int mode, int reason)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < returns->count; i++) {
+		const struct return_choice *choice = &returns->choices[i];
+
+		count += !choice->refused && (int)choice->mode == mode &&
+			 (int)choice->reason == reason;
+	}
+	return count;
+}
+
+static void log_choices(const struct returns *returns, int mode, int reason, size_t count)
+{
+	const char *evidence = reason == RETURN_HAZARD ? returns->hazard->evidence : "";
+
+	if (mode == RETURNS_NONE)
+		log_info("entries only: %zu of %zu functions, as --returns asks", count,
+			 returns->count);
+	else
+		log_info("returns by %s: %zu of %zu functions (%s%s%s)",
+			 return_mode_name((enum return_mode)mode), count, returns->count,
+			 return_reason_text((enum return_reason)reason),
+			 reason == RETURN_HAZARD ? ": " : "", evidence);
+}
+
+void returns_log(const struct returns *returns, bool all)
+{
+	for (int mode = RETURNS_URETPROBE; mode <= RETURNS_NONE; mode++) {
+		for (int reason = RETURN_ASKED; reason < RETURN_REASONS; reason++) {
+			size_t count = count_choices(returns, mode, reason);
+
+			if (count && (reason != RETURN_HARMLESS || all))
+				log_choices(returns, mode, reason, count);
+		}
+	}
+	if (returns->refused && all)
+		log_info(
+			"left out: %zu of %zu functions that cannot be hooked, or whose returns cannot be told",
+			returns->refused, returns->count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How the ends of calls are seen, function by function. Purpose: never to kill what we watch
- * (design: pairing.md, "Safe returns"). Owner: the command; const once made.
+ *. Owner: the command; const once made.
  *
  * The kernel's uretprobe puts a return address of its own on the stack: cheap, and deadly where
  * anything unwinds or switches past it. The hazard belongs to the process; the exception is a
@@ -10,21 +10,14 @@
 #ifndef SCOPETRACE_PLAN_RETURNS_H
 #define SCOPETRACE_PLAN_RETURNS_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "code/exits.h"
-#include "plan/hazard.h"
+#include "bpf/scope_event.h"
 #include "code/shape.h"
+#include "plan/hazard.h"
 #include "program/symbol.h"
-
-/* The numbers are those of enum return_mode (bpf/scope_event.h). */
-enum return_way {
-	RETURN_AUTO = 0,
-	RETURN_URETPROBE = 1,
-	RETURN_INSTRUCTION = 2, /* probes on the instructions that leave the function */
-	RETURN_NONE = 3,	/* entries only */
-};
 
 enum return_reason {
 	RETURN_ASKED = 1, /* --returns says so */
@@ -39,42 +32,53 @@ enum return_reason {
 };
 
 struct return_choice {
-	enum return_way way;
+	enum return_mode mode;
 	enum return_reason reason;
-	const struct function_shape
-		*shape; /* with RETURN_INSTRUCTION; with RETURN_AUTO if it can be told; or NULL */
+	/* with RETURNS_INSTRUCTION; with RETURNS_URETPROBE chosen by itself, if known; or NULL */
+	const struct function_shape *shape;
 	const char *refused; /* why the function is left out; NULL: it is not */
-	bool loops;	     /* an entry on its own open frame is a turn, not a call */
+	uint32_t overlap;    /* of functions whose code overlaps, one number; else 0 */
+	bool loops;	     /* an entry on its own open frame is loop re-entry, not a call */
 	bool inside;	     /* its entry lies inside another of the functions */
 };
 
-struct return_plan {
+struct returns {
+	const struct function *const *functions;
 	struct return_choice *choices; /* one for each function, in their order */
 	size_t count;
 	size_t exit_count; /* of all functions together, however their returns are seen now */
 	size_t refused;
+	enum return_mode mode; /* asked for */
 	struct shapes *shapes;
 	const struct hazard *hazard;
 };
 
 /*
- * Chooses for each of `functions`, of `table`. With RETURN_AUTO by the hazard; other ways are taken
- * as they are. 0 or -ENOMEM. return_plan_clear in any case, before the table is closed.
+ * Chooses for each of `functions`, which lie in `table` in its order; NULL ones are left out. With
+ * RETURNS_AUTO by the hazard; other modes are taken as they are. 0 or -ENOMEM. returns_clear in any
+ * case, before the table is closed.
  */
-int return_plan_make(struct return_plan *plan, const struct symbol_table *table,
-		     const struct hazard *hazard, const struct function *const *functions,
-		     size_t count, enum return_way way);
-void return_plan_clear(struct return_plan *plan);
+int returns_make(struct returns *returns, const struct symbol_table *table,
+		 const struct hazard *hazard, const struct function *const *functions, size_t count,
+		 enum return_mode mode);
+void returns_clear(struct returns *returns);
 
 /*
- * The same again, in *plan, with what has been found of its hazard since. Both share what was read
- * of the files: one of them is to be cleared, and of the other no more than `choices` freed. 0 or
- * -ENOMEM, with that one.
+ * The same again, in *returns, with what has been found of its hazard since. Both share what was
+ * read of the files: one of them is to be cleared, and of the other no more than `choices` freed. 0
+ * or -ENOMEM, with that one.
  */
-int return_plan_again(const struct return_plan *former, const struct function *const *functions,
-		      enum return_way way, struct return_plan *plan);
+int returns_remake(const struct returns *former, struct returns *returns);
 
-const char *return_way_name(enum return_way way); /* as --returns takes it */
+/* True if both see the ends of all calls in the same way. */
+bool returns_are_alike(const struct returns *a, const struct returns *b);
+
+/*
+ * Logs a line for each mode and reason; the usual case (uretprobes, nothing to fear) only if `all`.
+ */
+void returns_log(const struct returns *returns, bool all);
+
+const char *return_mode_name(enum return_mode mode); /* as --returns takes it */
 
 /* In a few words, e.g. "nothing inside can throw or switch stacks". */
 const char *return_reason_text(enum return_reason reason);

@@ -14,39 +14,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bpf/scope_event.h"
-#include "event/event.h"
+#include "probe/function.h"
 
 struct probe_session;
-
-/* An instruction by which a function with RETURNS_INSTRUCTION is left. */
-struct probe_exit {
-	uint64_t offset;	     /* in the binary */
-	struct exit_setting setting; /* but for its `function`, `is_shared` and `target_function` */
-	/* of a jump by way of a stub: the raw name it goes to; else NULL */
-	const char *target_name;
-};
-
-/* One function to hook; its index in the array is its function id. */
-struct probe_function {
-	/* path to attach by: struct module.probe_path; NULL: not in this process */
-	const char *binary;
-	uint64_t offset;     /* struct function.probe_offset */
-	const char *display; /* for messages */
-
-	/* Kept in the map `functions`. */
-	const char *name;   /* raw; NULL: as display */
-	const char *module; /* path as the process knows it; NULL: as binary */
-	uint64_t address;
-	uint32_t distance; /* of the probe from the function's beginning */
-	uint32_t flags;	   /* enum function_flag */
-	uint32_t overlap;  /* struct function_setting */
-
-	enum return_mode returns; /* 0: RETURNS_URETPROBE */
-	const struct probe_exit
-		*exits; /* RETURNS_INSTRUCTION: all of them; else those it would have, if known */
-	size_t exit_count;
-};
 
 struct probe_options {
 	/* of the BPF ring: a power of two times the page size; 0: the default, 8 MiB */

@@ -79,14 +79,14 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 	int err = 0;
 
 	accounting_begin(total);
-	for (size_t i = 0; i < c->function_count && !err; i++) {
+	for (size_t i = 0; i < c->plan.count && !err; i++) {
 		struct function_accounting terms = bpf_source_accounting(c->hooked, (uint32_t)i);
 
 		terms.handoff_lost = relay_lost_calls(c->calls.relay, (uint32_t)i);
 		terms.expired = capture_expired_calls(c, (uint32_t)i);
 		accounting_add_function(total, &terms,
 					capture_writer_in_file(c->writer, (uint32_t)i),
-					c->functions[i]->demangled);
+					c->plan.functions[i]->demangled);
 		err = capture_writer_function_accounting(c->writer, (uint32_t)i, &terms);
 	}
 	capture_share_expired_events(c);

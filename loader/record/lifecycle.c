@@ -143,9 +143,9 @@ static bool hooks_program(const struct capture *c)
 {
 	size_t i = 0;
 
-	while (i < c->function_count && !c->functions[i]->module->is_main)
+	while (i < c->plan.count && !c->plan.functions[i]->module->is_main)
 		i++;
-	return i < c->function_count;
+	return i < c->plan.count;
 }
 
 /*

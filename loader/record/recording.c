@@ -11,7 +11,6 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "plan/say_returns.h"
 #include "source/bpf_source.h"
 #include "source/shm_source.h"
 #include "file/format.h"
@@ -117,14 +116,14 @@ static int prepare_launch(struct capture *c)
 	struct launch_plan plan = {.argv = c->options->command,
 				   .mask = &c->old_mask,
 				   .spare_stdout = strcmp(c->options->output, "-") == 0};
-	const char **files = calloc(c->function_count + 1, sizeof(*files));
+	const char **files = calloc(c->plan.count + 1, sizeof(*files));
 	int err;
 
 	if (!files)
 		return -ENOMEM;
-	for (size_t i = 0; i < c->function_count; i++) {
-		if (!i || c->functions[i]->module != c->functions[i - 1]->module)
-			files[plan.file_count++] = c->functions[i]->module->probe_path;
+	for (size_t i = 0; i < c->plan.count; i++) {
+		if (!i || c->plan.functions[i]->module != c->plan.functions[i - 1]->module)
+			files[plan.file_count++] = c->plan.functions[i]->module->probe_path;
 	}
 	plan.files = files;
 	err = launch_prepare(&c->launch, &plan);
@@ -195,9 +194,9 @@ static int check_output(const char *path)
 
 static uint32_t why_not_hooked(const struct capture *c, size_t function)
 {
-	if (c->functions[function]->refused)
+	if (c->plan.functions[function]->refused)
 		return NOT_HOOKED_SITE;
-	if (c->returns.choices[function].refused)
+	if (c->plan.returns.choices[function].refused)
 		return NOT_HOOKED_RETURNS;
 	return probe_session_refused(c->session, (uint32_t)function) ? NOT_HOOKED_SITE : 0;
 }
@@ -208,8 +207,8 @@ static int declare_functions(struct capture *c)
 	struct flight *flight = c->flight.recorder;
 	int err = 0;
 
-	for (size_t i = 0; i < c->function_count && !err; i++) {
-		const struct function *f = c->functions[i];
+	for (size_t i = 0; i < c->plan.count && !err; i++) {
+		const struct function *f = c->plan.functions[i];
 		struct function_info info = {.address = f->address,
 					     .id = (uint32_t)i,
 					     .not_hooked = why_not_hooked(c, i)};
@@ -263,7 +262,7 @@ static int open_relays(struct capture *c)
 
 	c->events.relay = relay_create(output, bytes, 0);
 	if (c->events.relay && c->hooked)
-		c->calls.relay = relay_create(output, bytes, c->function_count);
+		c->calls.relay = relay_create(output, bytes, c->plan.count);
 	return c->events.relay && (c->calls.relay || !c->hooked) ? 0 : -errno;
 }
 
@@ -311,10 +310,10 @@ static void say_ready(struct capture *c)
 	int fd = c->options->ready_fd;
 
 	if (c->session)
-		say_returns(&c->returns, &c->hazard, false);
+		plan_log_returns(&c->plan, false);
 	if (c->session)
 		log_info("armed %zu of %zu functions in pid %d%s", probe_session_armed(c->session),
-			 c->function_count, c->process.pid,
+			 c->plan.count, c->process.pid,
 			 c->segments.source ? " and its manual scopes" : "");
 	else if (c->segments.source)
 		log_info("capturing the manual scopes of pid %d", c->process.pid);
@@ -351,13 +350,13 @@ static int open_sources(struct capture *c)
 		err = open_target(c);
 	if (!err)
 		err = open_stream(c);
-	if (!err && o->include_count)
+	if (!err && o->plan.include_count)
 		err = capture_choose(c);
 	if (!err && o->command)
 		err = open_target(c);
 	if (!err)
 		err = capture_block_signals(c);
-	if (!err && o->include_count)
+	if (!err && o->plan.include_count)
 		err = capture_arm(c);
 	if (!err && !o->command)
 		err = capture_follow_segment(c);
@@ -431,11 +430,7 @@ void capture_close(struct capture *c)
 	capture_output_close(&c->stream);
 	capture_unblock_signals(c);
 	close_command(c);
-	free(c->functions);
-	return_plan_clear(&c->returns);
-	module_list_close(&c->watched);
-	if (c->has_symbols)
-		symbol_table_close(&c->symbols);
+	plan_release(&c->plan);
 	if (c->opened)
 		process_close(&c->process);
 	if (c->signals >= 0)

@@ -6,8 +6,7 @@
  * is said below. Invariant: whatever way it ends, capture_close leaves no probe, no open segment
  * and no child that never ran.
  *
- * capture.c opens and closes, capture_hooks.c chooses and arms, capture_returns.c decides how
- * returns are seen, capture_segment.c follows the process's segments, capture_lifecycle.c its forks
+ * capture.c opens and closes, capture_hooks.c chooses and arms (plan/plan.h), capture_segment.c follows the process's segments, capture_lifecycle.c its forks
  * and execs, capture_run.c is the loop, capture_flight.c what a flight recorder adds to it,
  * capture_finish.c the end and its account.
  */
@@ -25,11 +24,8 @@
 #include "record/relay.h"
 #include "probe/attach.h"
 #include "source/source.h"
-#include "plan/hazard.h"
+#include "plan/plan.h"
 #include "program/process.h"
-#include "plan/returns.h"
-#include "program/selector.h"
-#include "program/symbol.h"
 #include "file/output.h"
 #include "file/writer.h"
 #include "record/trigger.h"
@@ -43,12 +39,9 @@ struct capture_trigger {
 
 /* const once parsed */
 struct capture_options {
-	pid_t pid;	      /* of -p; 0 with a command */
-	char *const *command; /* of --; NULL with a pid */
-	char *const *include; /* of -f */
-	size_t include_count;
-	char *const *exclude; /* of -N */
-	size_t exclude_count;
+	pid_t pid;		  /* of -p; 0 with a command */
+	char *const *command;	  /* of --; NULL with a pid */
+	struct plan_options plan; /* what is hooked: of -f, -N, --returns ... */
 	const char *output;
 	uint64_t duration_ns; /* 0: until it ends or Ctrl-C */
 	uint64_t minimum_ns;
@@ -60,11 +53,6 @@ struct capture_options {
 	size_t trigger_count;
 	int ready_fd; /* -1: none */
 	int compress; /* level of zlib for the file, 1 to 9; 0: none */
-	enum return_way returns;
-	bool migrate; /* --stacks=migrate */
-	bool all;
-	bool force;
-	bool optimized;
 	bool json;
 	int argc; /* of the whole program, for the file's header */
 	char *const *argv;
@@ -146,15 +134,8 @@ struct capture {
 	bool stopped;	 /* nothing more is captured, since end_ns */
 	int stop_error;	 /* of that: the first, or 0 */
 	uint64_t end_ns;
-	struct symbol_table symbols;
-	bool has_symbols;
-	const struct function **functions; /* chosen; index = function id */
-	size_t function_count;
-	struct hazard hazard;
-	/* the files it had mapped at the last look, if there were new ones */
-	struct module_list watched;
-	uint64_t followed_ns;	    /* when what is done each second to follow it was last done */
-	struct return_plan returns; /* for each function */
+	struct plan plan;     /* with -f */
+	uint64_t followed_ns; /* when what is done each second to follow it was last done */
 	struct probe_session *session;
 	struct source *hooked;		    /* NULL without -f */
 	struct capture_lifecycle lifecycle; /* with `hooked` */
@@ -166,8 +147,8 @@ struct capture {
 	 */
 	struct capture_stream events;
 	/*
-	 * with `session`; looks at the files that the process maps: while it runs `hazard`,
-	 * `returns`, `watched` are its own, and `symbols` is read by it
+	 * with `session`; looks at the files that the process maps: while it runs `plan` is its
+	 * own, but for `functions` and `count`, which do not change
 	 */
 	struct drainer watcher;
 	struct capture_flight flight;
@@ -215,31 +196,6 @@ void capture_close(struct capture *capture);
 
 /* Chooses the functions, refuses what hooking could kill. 0 or -errno, said. */
 int capture_choose(struct capture *capture);
-
-/* Decides for each chosen function how its returns are seen. 0 or -errno, said. */
-int capture_choose_returns(struct capture *capture);
-
-/*
- * Says which functions are left out as their returns cannot be told; but for those that `before`
- * has so, too.
- */
-void capture_say_refused(const struct capture *capture, const struct return_plan *before);
-
-/* enum setting_flag: whether stacks migrate, as asked for or as the program is known to do. */
-uint32_t capture_setting_flags(const struct capture *capture);
-
-/* The functions as the probes are told of them. */
-struct capture_sites {
-	struct probe_function *functions;
-	struct probe_exit *exits; /* of all functions, one after another */
-};
-
-/* How many sites there are at most, whichever way returns are seen later. */
-size_t capture_exit_count(const struct capture *capture);
-
-/* 0 or -ENOMEM; capture_free_sites in any case. */
-int capture_make_sites(const struct capture *capture, struct capture_sites *sites);
-void capture_free_sites(struct capture_sites *sites);
 
 /*
  * Each second, by a thread of its own, as reading a large file takes long: looks whether the

@@ -12,6 +12,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "program/selector.h"
 #include "source/bpf_source.h"
 #include "record/flight.h"
 #include "record/trigger.h"
@@ -32,8 +33,8 @@ static int watch_functions(struct capture *c, const struct capture_trigger *aske
 	int err = selector ? 0 : -errno;
 	size_t found = 0;
 
-	for (size_t i = 0; i < c->function_count && !err; i++) {
-		if (!selector_matches(selector, c->functions[i]))
+	for (size_t i = 0; i < c->plan.count && !err; i++) {
+		if (!selector_matches(selector, c->plan.functions[i]))
 			continue;
 		err = trigger_watch_function(c->flight.trigger, (uint32_t)i, watched);
 		found++;
@@ -188,7 +189,7 @@ static uint64_t calls_in(const struct capture *c, const struct capture_writer *w
 {
 	uint64_t calls = 0;
 
-	for (size_t i = 0; i < c->function_count; i++) {
+	for (size_t i = 0; i < c->plan.count; i++) {
 		struct scopes_in_file in_file = capture_writer_in_file(writer, (uint32_t)i);
 
 		calls += in_file.completed + in_file.unwound + in_file.instants;

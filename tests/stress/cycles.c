@@ -16,31 +16,29 @@
 #include <string.h>
 
 #include "bpf/scope_event.h"
-#include "record/recording.h"
+#include "plan/sites.h"
+#include "probe/attach.h"
 
 /* A kernel with more possible cpus than this would need a larger answer. */
 enum { MOST_CPUS = 1024 };
 
-static int choose(struct capture *capture, struct capture_sites *sites)
-{
-	int err = process_open(capture->options->pid, &capture->process);
-
-	if (err)
-		return err;
-	err = capture_choose(capture);
-	return err ? err : capture_make_sites(capture, sites);
-}
+struct cycles {
+	struct plan plan;
+	struct plan_sites sites;
+	struct probe_session *session;
+	pid_t pid;
+};
 
 /* How many of the functions' calls the probes have counted. */
-static unsigned long long count_entries(const struct capture *capture)
+static unsigned long long count_entries(const struct cycles *c)
 {
-	int map = probe_session_map(capture->session, "counters"), cpus = libbpf_num_possible_cpus();
+	int map = probe_session_map(c->session, "counters"), cpus = libbpf_num_possible_cpus();
 	static struct function_counters counters[MOST_CPUS];
 	unsigned long long entries = 0;
 
 	if (cpus < 1 || cpus > MOST_CPUS)
 		return 0;
-	for (unsigned int function = 0; function < capture->function_count; function++) {
+	for (unsigned int function = 0; function < c->plan.count; function++) {
 		if (bpf_map_lookup_elem(map, &function, counters))
 			continue;
 		for (int cpu = 0; cpu < cpus; cpu++)
@@ -50,32 +48,32 @@ static unsigned long long count_entries(const struct capture *capture)
 }
 
 /* Hooks those functions whose turn it is: all of them, then each second one, then the others. */
-static int hook(struct capture *capture, const struct capture_sites *sites, struct probe_function *turn,
+static int hook(struct cycles *c, struct probe_function *turn,
 		long cycle)
 {
-	for (size_t i = 0; i < capture->function_count; i++) {
-		turn[i] = sites->functions[i];
+	for (size_t i = 0; i < c->plan.count; i++) {
+		turn[i] = c->sites.functions[i];
 		if (cycle % 3 && (cycle + (long)i) % 2)
 			turn[i].binary = NULL;
 	}
 	if (cycle)
-		return probe_session_switch(capture->session, capture->process.pid, turn,
-					    capture->function_count);
-	return probe_session_attach(capture->session, capture->process.pid, turn, capture->function_count);
+		return probe_session_switch(c->session, c->pid, turn,
+					    c->plan.count);
+	return probe_session_attach(c->session, c->pid, turn, c->plan.count);
 }
 
-static int run(struct capture *capture, const struct capture_sites *sites, long cycles)
+static int run(struct cycles *c, long cycles)
 {
-	struct probe_function *turn = calloc(capture->function_count, sizeof(*turn));
+	struct probe_function *turn = calloc(c->plan.count, sizeof(*turn));
 	unsigned long long entries = 0;
 	int err = turn ? 0 : -ENOMEM;
 
 	for (long cycle = 0; cycle < cycles && !err; cycle++) {
-		unsigned long long before = count_entries(capture);
+		unsigned long long before = count_entries(c);
 
-		err = hook(capture, sites, turn, cycle);
-		entries = count_entries(capture);
-		if (!err && kill(capture->process.pid, 0))
+		err = hook(c, turn, cycle);
+		entries = count_entries(c);
+		if (!err && kill(c->pid, 0))
 			err = -errno;
 		if (err)
 			fprintf(stderr, "cycle %ld: %s; %llu calls before it, %llu after it\n", cycle,
@@ -93,28 +91,25 @@ static int run(struct capture *capture, const struct capture_sites *sites, long 
 
 int main(int argc, char **argv)
 {
-	struct capture_options options = {.include = argv + 3, .ready_fd = -1};
-	struct capture capture = {.options = &options, .signals = -1};
-	struct capture_sites sites = {0};
+	struct plan_options options = {.include = argv + 3, .include_count = (size_t)argc - 3};
+	struct cycles c = {0};
 	struct probe_options probes = {0};
 	int err;
 
 	if (argc < 4)
 		return 2;
-	options.pid = atoi(argv[1]);
-	options.include_count = (size_t)argc - 3;
-	err = choose(&capture, &sites);
+	c.pid = atoi(argv[1]);
+	err = plan_make(&c.plan, &options, c.pid, NULL);
+	if (!err)
+		err = plan_sites_make(&c.plan, &c.sites);
 	if (err)
 		return 1;
-	probes.exit_count = capture.returns.exit_count;
-	capture.session = probe_session_open(&probes, capture.function_count);
-	if (capture.session)
-		err = run(&capture, &sites, atol(argv[2]));
-	probe_session_close(capture.session);
-	capture_free_sites(&sites);
-	return_plan_clear(&capture.returns);
-	free(capture.functions);
-	symbol_table_close(&capture.symbols);
-	process_close(&capture.process);
-	return err || !capture.session;
+	probes.exit_count = plan_most_exits(&c.plan);
+	c.session = probe_session_open(&probes, c.plan.count);
+	if (c.session)
+		err = run(&c, atol(argv[2]));
+	probe_session_close(c.session);
+	plan_sites_clear(&c.sites);
+	plan_release(&c.plan);
+	return err || !c.session;
 }

@@ -16,7 +16,7 @@ struct all {
 	const char *output;
 	struct option_patterns patterns;
 	uint64_t duration_ns, ring_bytes;
-	enum return_way returns;
+	enum return_mode returns;
 	pid_t pid;
 	int compress;
 	bool on, migrate;
@@ -75,7 +75,7 @@ Test(options, each_goes_into_its_field)
 	cr_assert_eq(all.pid, 12);
 	cr_assert_eq(all.duration_ns, 2000000);
 	cr_assert_eq(all.ring_bytes, 8192);
-	cr_assert_eq(all.returns, RETURN_NONE);
+	cr_assert_eq(all.returns, RETURNS_NONE);
 	cr_assert_eq(all.compress, 1);
 	cr_assert(all.on && all.migrate);
 	cr_assert_eq(operands, 1, "options behind an operand are ours");

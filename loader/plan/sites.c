@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan/sites.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "code/exits.h"
+#include "code/shape.h"
+
+static_assert((int)EXIT_RETURN == (int)SITE_RETURN && (int)EXIT_JUMP == (int)SITE_JUMP &&
+		      (int)EXIT_CONDITIONAL == (int)SITE_CONDITIONAL &&
+		      (int)EXIT_INDIRECT == (int)SITE_INDIRECT,
+	      "one list of exits");
+static_assert((int)CONDITION_FLAGS == (int)SITE_FLAGS && (int)CONDITION_ZERO == (int)SITE_ZERO &&
+		      (int)CONDITION_NOT_ZERO == (int)SITE_NOT_ZERO &&
+		      (int)CONDITION_BIT_CLEAR == (int)SITE_BIT_CLEAR &&
+		      (int)CONDITION_BIT_SET == (int)SITE_BIT_SET &&
+		      REGISTER_IP == SITE_REGISTER_IP && REGISTER_NONE == SITE_REGISTER_NONE,
+	      "one list of conditions");
+
+static_assert((int)SHAPE_RANGES_TOLD == SITE_RANGES, "all of them have room");
+
+/* Of a function with more ranges no exit asks for them. */
+static void describe_inside(struct exit_setting *setting, const struct function_shape *shape,
+			    uint64_t from)
+{
+	for (size_t i = 0; i < shape->range_count && i < SITE_RANGES; i++) {
+		int64_t begin = (int64_t)(shape->ranges[i].address - from);
+
+		setting->inside[i] = (struct site_range){
+			.begin = begin, .end = begin + (int64_t)shape->ranges[i].size};
+	}
+}
+
+static struct probe_exit describe_exit(struct shapes *shapes, const struct function *function,
+				       const struct function_shape *shape,
+				       const struct exit_site *site)
+{
+	struct probe_exit exit = {
+		.target_name = site->kind == EXIT_JUMP || site->kind == EXIT_CONDITIONAL
+				       ? shapes_import(shapes, function->module, site->target)
+				       : NULL,
+		.offset = function->file_offset + (site->address - function->address),
+		.setting = {.target = (int64_t)(site->target - site->address),
+			    .displacement = site->displacement,
+			    .kind = site->kind,
+			    .condition = site->condition,
+			    .code = site->code,
+			    .width = site->width,
+			    .is_memory = site->is_memory,
+			    .base = site->base,
+			    .index = site->index,
+			    .scale = site->scale,
+			    .length = site->length},
+	};
+
+	describe_inside(&exit.setting, shape, site->address);
+	return exit;
+}
+
+/*
+ * The jumps of its loop, if all are known. Not where its code is another's too: one place has one
+ * meaning.
+ */
+static size_t turns_of(const struct plan *plan, size_t index, const struct exit_site **turns)
+{
+	const struct return_choice *choice = &plan->returns.choices[index];
+
+	*turns = NULL;
+	return choice->shape && choice->loops && !choice->overlap
+		       ? shapes_turns(plan->returns.shapes, plan->functions[index], turns)
+		       : 0;
+}
+
+static size_t describe_exits(const struct plan *plan, size_t index, struct probe_exit *exits)
+{
+	const struct function_shape *shape = plan->returns.choices[index].shape;
+	const struct function *function = plan->functions[index];
+	const struct exit_site *turns;
+	size_t turn_count = turns_of(plan, index, &turns), count = 0;
+
+	for (size_t i = 0; shape && i < shape->exit_count; i++)
+		exits[count++] =
+			describe_exit(plan->returns.shapes, function, shape, &shape->exits[i]);
+	for (size_t i = 0; i < turn_count; i++) {
+		exits[count] = describe_exit(plan->returns.shapes, function, shape, &turns[i]);
+		exits[count++].setting.kind = SITE_TURN;
+	}
+	return count;
+}
+
+static void describe_function(const struct plan *plan, size_t index, struct probe_function *probe,
+			      struct probe_exit *exits)
+{
+	const struct return_choice *choice = &plan->returns.choices[index];
+	const struct function *function = plan->functions[index];
+	const struct exit_site *turns;
+
+	*probe = (struct probe_function){
+		.binary = choice->refused ? NULL : function->module->probe_path,
+		.offset = function->probe_offset,
+		.display = function->demangled,
+		.name = function->name,
+		.module = function->module->path,
+		.address = function->address,
+		.distance = (uint32_t)(function->probe_offset - function->file_offset),
+		.flags = (choice->loops ? FUNCTION_LOOPS : 0) |
+			 (choice->inside ? FUNCTION_INSIDE : 0),
+		.overlap = choice->overlap,
+		.returns = choice->mode,
+		.exits = exits,
+		.exit_count = describe_exits(plan, index, exits),
+	};
+	if (turns_of(plan, index, &turns))
+		probe->flags |= FUNCTION_TURNS;
+}
+
+size_t plan_most_exits(const struct plan *plan)
+{
+	size_t count = plan->returns.exit_count;
+	const struct exit_site *turns;
+
+	for (size_t i = 0; i < plan->count && plan->returns.exit_count; i++)
+		count += shapes_turns(plan->returns.shapes, plan->functions[i], &turns);
+	return count;
+}
+
+int plan_sites_make(const struct plan *plan, struct plan_sites *sites)
+{
+	size_t used = 0;
+
+	sites->functions = calloc(plan->count, sizeof(*sites->functions));
+	sites->exits = calloc(plan_most_exits(plan) + 1, sizeof(*sites->exits));
+	if (!sites->functions || !sites->exits)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->count; i++) {
+		describe_function(plan, i, &sites->functions[i], sites->exits + used);
+		used += sites->functions[i].exit_count;
+	}
+	return 0;
+}
+
+void plan_sites_clear(struct plan_sites *sites)
+{
+	free(sites->functions);
+	free(sites->exits);
+	*sites = (struct plan_sites){0};
+}
