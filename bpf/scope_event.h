@@ -170,11 +170,11 @@ struct target_setting {
 };
 _Static_assert(sizeof(struct target_setting) == 8, "map value");
 
-/* The kinds (but for TURN), conditions and register numbers are those of loader/code/exits.h. */
 enum site_kind {
-	SITE_RETURN = 1,
-	SITE_JUMP = 2,
-	SITE_CONDITIONAL = 3,
+	SITE_RETURN = 1,      /* ret in any form that the kernel takes a probe on */
+	SITE_JUMP = 2,	      /* a direct jump out of the function: a tail call */
+	SITE_CONDITIONAL = 3, /* the same, taken on a condition */
+	/* a jump through a register or memory; whether it leaves is seen at the hit */
 	SITE_INDIRECT = 4,
 	/* leaves nothing: its function's loop comes back to the entry, if the condition holds */
 	SITE_TURN = 5,
@@ -182,16 +182,25 @@ enum site_kind {
 
 enum site_condition {
 	SITE_ALWAYS = 0,
+	/* `code`: x86-64 the low nibble of jcc, arm64 the condition of b.cond */
 	SITE_FLAGS = 1,
-	SITE_ZERO = 2,
-	SITE_NOT_ZERO = 3,
-	SITE_BIT_CLEAR = 4,
-	SITE_BIT_SET = 5,
+	SITE_ZERO = 2,	    /* register `base` (`width` bits of it) is zero: cbz, jrcxz */
+	SITE_NOT_ZERO = 3,  /* cbnz */
+	SITE_BIT_CLEAR = 4, /* bit `code` of register `base` is clear: tbz */
+	SITE_BIT_SET = 5,   /* tbnz */
 };
 
-#define SITE_REGISTER_IP   32
+/*
+ * Registers by their hardware numbers: rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8
+ * ... r15; x0 ... x30, sp 31.
+ */
+#define SITE_REGISTER_IP   32 /* rip-relative memory: the address behind the instruction */
 #define SITE_REGISTER_NONE 255
-#define SITE_RANGES	   2
+/*
+ * In so many ranges of its function a target is looked for at a hit: a function of more is refused
+ * if it has an indirect jump that may leave it.
+ */
+#define SITE_RANGES 2
 
 /* Bytes from the instruction itself; end exclusive. */
 struct site_range {

@@ -50,7 +50,8 @@ room() { # NAME "ROOMS" [MORE]: what it includes lies in one of the rooms, or ma
 room base ""
 room event "base"
 room program "base"
-room code "program base"
+# What leaves a function is named as the programs that look at it name it.
+room code "program base" 'bpf/scope_event\.h'
 room file "event base"
 room source "event base" 'bpf/scope_event\.h|libscope/reader\.h'
 room probe "event base" 'bpf/scope_event\.h|scopetrace\.skel\.h'

@@ -154,7 +154,7 @@ static void note_registers(struct walk *walk, const struct flow *flow)
 {
 	uint8_t sp = walk->decoder.stack_pointer;
 	bool is_derived =
-		flow->to != REGISTER_NONE &&
+		flow->to != SITE_REGISTER_NONE &&
 		(flow->from == sp || (flow->from < 32 && (walk->derived >> flow->from & 1)));
 	uint32_t written = flow->written & ~(1u << sp);
 
@@ -165,7 +165,7 @@ static void note_registers(struct walk *walk, const struct flow *flow)
 	if (flow->kind == FLOW_CALL || flow->kind == FLOW_CALL_INDIRECT)
 		written |= walk->decoder.lost_in_calls;
 	walk->derived &= ~written;
-	if (flow->to != REGISTER_NONE && flow->to != sp) {
+	if (flow->to != SITE_REGISTER_NONE && flow->to != sp) {
 		written &= ~(1u << flow->to);
 		if (is_derived)
 			walk->derived |= 1u << flow->to;
@@ -181,7 +181,7 @@ static void note_registers(struct walk *walk, const struct flow *flow)
 /* As compilers jump by a table: load an element, add its base, jump. */
 static void note_elements(struct walk *walk, const struct flow *flow)
 {
-	bool is_sum = flow->to != REGISTER_NONE && flow->to == flow->from;
+	bool is_sum = flow->to != SITE_REGISTER_NONE && flow->to == flow->from;
 	uint32_t written = flow->written;
 
 	if (flow->kind == FLOW_CALL || flow->kind == FLOW_CALL_INDIRECT)
@@ -233,7 +233,7 @@ static int add_candidate(struct walk *walk, const struct flow *flow)
 		.refused = flow->refused,
 		.is_notrack = flow->is_notrack,
 		.is_indexed = site->is_memory
-				      ? site->index != REGISTER_NONE
+				      ? site->index != SITE_REGISTER_NONE
 				      : site->base < 32 && (walk->indexed >> site->base & 1),
 	};
 	return 0;
@@ -363,7 +363,7 @@ static bool is_entry_frame(const struct walk *walk, uint64_t address, bool *know
 
 static bool is_direct(const struct candidate *candidate)
 {
-	return candidate->site.kind == EXIT_JUMP || candidate->site.kind == EXIT_CONDITIONAL;
+	return candidate->site.kind == SITE_JUMP || candidate->site.kind == SITE_CONDITIONAL;
 }
 
 static int ask_for_part(struct walk *walk, struct candidate *candidate)
@@ -516,7 +516,7 @@ static void judge_tables(struct walk *walk)
 	for (size_t i = 0; i < walk->candidate_count; i++) {
 		bool known;
 
-		if (walk->candidates[i].site.kind == EXIT_RETURN &&
+		if (walk->candidates[i].site.kind == SITE_RETURN &&
 		    !is_entry_frame(walk, walk->candidates[i].site.address, &known) && known)
 			walk->is_inexact = true;
 	}
@@ -525,7 +525,7 @@ static void judge_tables(struct walk *walk)
 static bool has_return(const struct walk *walk)
 {
 	for (size_t i = 0; i < walk->candidate_count; i++) {
-		if (walk->candidates[i].site.kind == EXIT_RETURN)
+		if (walk->candidates[i].site.kind == SITE_RETURN)
 			return true;
 	}
 	return false;
@@ -582,9 +582,9 @@ static int judge(struct walk *walk, const struct candidate *candidate)
 
 	if (is_direct(candidate) && part_of(walk, site->target))
 		return 0;
-	if (site->kind == EXIT_INDIRECT)
+	if (site->kind == SITE_INDIRECT)
 		err = judge_indirect(walk, candidate, &leaves);
-	else if (site->kind != EXIT_RETURN)
+	else if (site->kind != SITE_RETURN)
 		err = judge_direct(walk, candidate);
 	if (err || !leaves)
 		return err;
@@ -605,8 +605,8 @@ static int judge_parts(struct walk *walk)
 {
 	const struct function_shape *shape = walk->shape;
 
-	for (size_t i = 0; i < shape->exit_count && walk->part_count > SHAPE_RANGES_TOLD; i++) {
-		if (shape->exits[i].kind == EXIT_INDIRECT)
+	for (size_t i = 0; i < shape->exit_count && walk->part_count > SITE_RANGES; i++) {
+		if (shape->exits[i].kind == SITE_INDIRECT)
 			return refuse(walk, shape->exits[i].address,
 				      "an indirect jump among its %zu parts", walk->part_count);
 	}
@@ -727,7 +727,7 @@ void function_shape_clear(struct function_shape *shape)
 bool function_shape_is_leaf(const struct function_shape *shape)
 {
 	for (size_t i = 0; i < shape->exit_count; i++) {
-		if (shape->exits[i].kind != EXIT_RETURN)
+		if (shape->exits[i].kind != SITE_RETURN)
 			return false;
 	}
 	return shape->decoded && !shape->callee_count && !shape->calls_indirectly &&

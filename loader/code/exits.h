@@ -8,44 +8,24 @@
 #ifndef SCOPETRACE_CODE_EXITS_H
 #define SCOPETRACE_CODE_EXITS_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum exit_kind {
-	EXIT_RETURN = 1,      /* ret in any form that the kernel takes a probe on */
-	EXIT_JUMP = 2,	      /* a direct jump out of the function: a tail call */
-	EXIT_CONDITIONAL = 3, /* the same, taken on a condition */
-	/* a jump through a register or memory; whether it leaves is seen at the hit */
-	EXIT_INDIRECT = 4,
-};
-
-enum exit_condition {
-	CONDITION_ALWAYS = 0,
-	/* `code`: x86-64 the low nibble of jcc, arm64 the condition of b.cond */
-	CONDITION_FLAGS = 1,
-	CONDITION_ZERO = 2,	 /* register `base` (`width` bits of it) is zero: cbz, jrcxz */
-	CONDITION_NOT_ZERO = 3,	 /* cbnz */
-	CONDITION_BIT_CLEAR = 4, /* bit `code` of register `base` is clear: tbz */
-	CONDITION_BIT_SET = 5,	 /* tbnz */
-};
-
-/* Registers by their hardware numbers: rax 0, rcx 1, rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 ... r15; x0
- * ... x30, sp 31. */
-#define REGISTER_IP   32 /* rip-relative memory: the address behind the instruction */
-#define REGISTER_NONE 255
+#include "bpf/scope_event.h"
 
 struct exit_site {
 	uint64_t address; /* of the instruction, as the file's symbols count */
-	uint64_t target;  /* EXIT_JUMP, EXIT_CONDITIONAL */
+	uint64_t target;  /* SITE_JUMP, SITE_CONDITIONAL */
 	int64_t displacement;
-	uint16_t pop; /* EXIT_RETURN: bytes taken off beyond the return address (ret imm16) */
-	uint8_t kind; /* enum exit_kind */
+	uint16_t pop; /* SITE_RETURN: bytes taken off beyond the return address (ret imm16) */
+	uint8_t kind; /* enum site_kind */
 	uint8_t length;
-	uint8_t condition; /* enum exit_condition */
+	uint8_t condition; /* enum site_condition */
 	uint8_t code;
 	uint8_t width;
-	/* EXIT_INDIRECT: the target is read from base + index * scale + displacement */
+	/* SITE_INDIRECT: the target is read from base + index * scale + displacement */
 	uint8_t is_memory;
 	uint8_t base;
 	uint8_t index;
@@ -81,12 +61,6 @@ struct function_code {
 			  void *context);
 	void *context;
 };
-
-/*
- * What can be told of a target at a hit (bpf/scope_event.h): whether it lies in one of so many
- * ranges. A function of more is refused if it has an indirect jump that may leave it.
- */
-enum { SHAPE_RANGES_TOLD = 2 };
 
 struct shape_range {
 	uint64_t address;

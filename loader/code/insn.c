@@ -42,11 +42,11 @@ bool decoder_read(struct decoder *decoder, const uint8_t *bytes, size_t length, 
 		  struct flow *flow)
 {
 	*flow = (struct flow){.kind = FLOW_NEXT,
-			      .to = REGISTER_NONE,
-			      .from = REGISTER_NONE,
-			      .added = REGISTER_NONE};
+			      .to = SITE_REGISTER_NONE,
+			      .from = SITE_REGISTER_NONE,
+			      .added = SITE_REGISTER_NONE};
 	flow->site = (struct exit_site){
-		.address = address, .base = REGISTER_NONE, .index = REGISTER_NONE};
+		.address = address, .base = SITE_REGISTER_NONE, .index = SITE_REGISTER_NONE};
 	return decoder->machine == EM_X86_64 ? flow_x86_read(decoder, bytes, length, flow)
 					     : flow_arm64_read(decoder, bytes, length, flow);
 }

@@ -42,12 +42,12 @@ struct flow {
 	bool is_notrack;
 	bool is_padding; /* nop, int3, zeros: what lies between pieces of code */
 	bool enters_kernel;
-	/* Registers by their bits. Register `to` becomes `from` plus or minus something (REGISTER_NONE: no
+	/* Registers by their bits. Register `to` becomes `from` plus or minus something (SITE_REGISTER_NONE: no
 	 * such). */
 	uint32_t written;
 	uint8_t to;
 	uint8_t from;
-	uint8_t added;	 /* the register that is added to `to`; or REGISTER_NONE */
+	uint8_t added;	 /* the register that is added to `to`; or SITE_REGISTER_NONE */
 	bool is_indexed; /* what is written is an element of a table in memory */
 	/* what is written comes from the function's own frame: pop, ldp from the stack */
 	bool is_restore;

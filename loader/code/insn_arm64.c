@@ -15,7 +15,7 @@ static uint64_t distance(uint32_t word, unsigned int at, unsigned int bits)
 	return (uint64_t)((int64_t)((uint64_t)(word >> at) << (64 - bits)) >> (64 - bits)) * WORD;
 }
 
-static void set_target(struct flow *flow, enum flow_kind kind, enum exit_kind exit, uint64_t target)
+static void set_target(struct flow *flow, enum flow_kind kind, enum site_kind exit, uint64_t target)
 {
 	flow->kind = kind;
 	flow->site.kind = (uint8_t)exit;
@@ -29,23 +29,23 @@ static bool read_direct(uint32_t word, struct flow *flow)
 	struct exit_site *site = &flow->site;
 
 	if (IS(word, 0x7c000000, 0x14000000)) { /* b, bl */
-		set_target(flow, word >> 31 ? FLOW_CALL : FLOW_JUMP, EXIT_JUMP,
+		set_target(flow, word >> 31 ? FLOW_CALL : FLOW_JUMP, SITE_JUMP,
 			   distance(word, 0, 26));
 	} else if (IS(word, 0xff000000, 0x54000000)) { /* b.cond, bc.cond */
-		set_target(flow, FLOW_BRANCH, EXIT_CONDITIONAL, distance(word, 5, 19));
-		site->condition = CONDITION_FLAGS;
+		set_target(flow, FLOW_BRANCH, SITE_CONDITIONAL, distance(word, 5, 19));
+		site->condition = SITE_FLAGS;
 		site->code = word & 0x0f;
 		if (word & 0x10)
 			flow->refused =
 				"a hinted conditional branch, on which the kernel takes no probe";
 	} else if (IS(word, 0x7e000000, 0x34000000)) { /* cbz, cbnz */
-		set_target(flow, FLOW_BRANCH, EXIT_CONDITIONAL, distance(word, 5, 19));
-		site->condition = word >> 24 & 1 ? CONDITION_NOT_ZERO : CONDITION_ZERO;
+		set_target(flow, FLOW_BRANCH, SITE_CONDITIONAL, distance(word, 5, 19));
+		site->condition = word >> 24 & 1 ? SITE_NOT_ZERO : SITE_ZERO;
 		site->width = word >> 31 ? 64 : 32;
 		site->base = word & 0x1f;
 	} else if (IS(word, 0x7e000000, 0x36000000)) { /* tbz, tbnz */
-		set_target(flow, FLOW_BRANCH, EXIT_CONDITIONAL, distance(word, 5, 14));
-		site->condition = word >> 24 & 1 ? CONDITION_BIT_SET : CONDITION_BIT_CLEAR;
+		set_target(flow, FLOW_BRANCH, SITE_CONDITIONAL, distance(word, 5, 14));
+		site->condition = word >> 24 & 1 ? SITE_BIT_SET : SITE_BIT_CLEAR;
 		site->code = (uint8_t)((word >> 31) << 5 | (word >> 19 & 0x1f));
 		site->width = word >> 31 ? 64 : 32;
 		site->base = word & 0x1f;
@@ -79,7 +79,7 @@ static bool read_through_register(uint32_t word, struct flow *flow)
 	} else {
 		return false;
 	}
-	site->kind = flow->kind == FLOW_RETURN ? EXIT_RETURN : EXIT_INDIRECT;
+	site->kind = flow->kind == FLOW_RETURN ? SITE_RETURN : SITE_INDIRECT;
 	site->is_emulated = 1;
 	return true;
 }
@@ -228,7 +228,7 @@ bool flow_arm64_read(struct decoder *decoder, const uint8_t *bytes, size_t lengt
 	flow->site.length = WORD;
 	if (read_direct(word, flow) || read_through_register(word, flow))
 		return true;
-	flow->site.base = REGISTER_NONE;
+	flow->site.base = SITE_REGISTER_NONE;
 	if (read_exception(word, flow, &valid))
 		return valid;
 	flow->is_padding = word == 0xd503201f; /* nop */

@@ -105,11 +105,11 @@ static bool read_branch(const uint8_t *bytes, size_t length, size_t at, size_t s
 	return true;
 }
 
-static bool read_conditional(struct flow *flow, enum exit_condition condition, uint8_t code,
+static bool read_conditional(struct flow *flow, enum site_condition condition, uint8_t code,
 			     uint8_t width)
 {
 	flow->kind = FLOW_BRANCH;
-	flow->site.kind = EXIT_CONDITIONAL;
+	flow->site.kind = SITE_CONDITIONAL;
 	flow->site.condition = (uint8_t)condition;
 	flow->site.code = code;
 	flow->site.width = width;
@@ -120,7 +120,7 @@ static bool read_conditional(struct flow *flow, enum exit_condition condition, u
 static bool read_counted(const struct prefixes *p, uint8_t opcode, struct flow *flow)
 {
 	flow->site.is_emulated = 0;
-	read_conditional(flow, CONDITION_ZERO, 0, p->has_address32 ? 32 : 64);
+	read_conditional(flow, SITE_ZERO, 0, p->has_address32 ? 32 : 64);
 	flow->site.base = 1;
 	if (opcode == 0xe3)
 		return true;
@@ -137,7 +137,7 @@ static bool read_return(const uint8_t *bytes, size_t length, size_t at, const st
 	if (p->has_data16 || at + (has_count ? 3 : 1) > length)
 		return false;
 	flow->kind = FLOW_RETURN;
-	flow->site.kind = EXIT_RETURN;
+	flow->site.kind = SITE_RETURN;
 	flow->site.length = (uint8_t)(at + (has_count ? 3 : 1));
 	flow->site.pop = has_count ? (uint16_t)(bytes[at + 1] | bytes[at + 2] << 8) : 0;
 	flow->refused = refused_prefix(p);
@@ -154,7 +154,7 @@ static bool read_control(const uint8_t *bytes, size_t length, const struct prefi
 	switch (opcode) {
 	case 0x70 ... 0x7f:
 		*valid = read_branch(bytes, length, at + 1, 1, p, flow) &&
-			 read_conditional(flow, CONDITION_FLAGS, opcode & 0x0f, 0);
+			 read_conditional(flow, SITE_FLAGS, opcode & 0x0f, 0);
 		return true;
 	case 0xe0 ... 0xe3:
 		*valid = read_branch(bytes, length, at + 1, 1, p, flow) &&
@@ -169,13 +169,13 @@ static bool read_control(const uint8_t *bytes, size_t length, const struct prefi
 	case 0xeb:
 		*valid = read_branch(bytes, length, at + 1, opcode == 0xeb ? 1 : 4, p, flow);
 		flow->kind = opcode == 0xe8 ? FLOW_CALL : FLOW_JUMP;
-		flow->site.kind = EXIT_JUMP;
+		flow->site.kind = SITE_JUMP;
 		return true;
 	case 0x0f:
 		if (at + 1 >= length || (bytes[at + 1] & 0xf0) != 0x80)
 			return false;
 		*valid = read_branch(bytes, length, at + 2, 4, p, flow) &&
-			 read_conditional(flow, CONDITION_FLAGS, bytes[at + 1] & 0x0f, 0);
+			 read_conditional(flow, SITE_FLAGS, bytes[at + 1] & 0x0f, 0);
 		return true;
 	default:
 		return false;
@@ -341,14 +341,14 @@ static const uint8_t numbers[X86_REG_ENDING] = {
 
 static uint8_t number_of(unsigned int reg)
 {
-	return reg < X86_REG_ENDING && numbers[reg] ? numbers[reg] - 1 : REGISTER_NONE;
+	return reg < X86_REG_ENDING && numbers[reg] ? numbers[reg] - 1 : SITE_REGISTER_NONE;
 }
 
 static uint32_t bit_of(unsigned int reg)
 {
 	uint8_t number = number_of(reg);
 
-	return number == REGISTER_NONE ? 0 : 1u << number;
+	return number == SITE_REGISTER_NONE ? 0 : 1u << number;
 }
 
 static bool is_own_frame(const cs_x86_op *op)
@@ -387,7 +387,7 @@ static void read_derived(const cs_insn *insn, struct flow *flow)
 	default:
 		break;
 	}
-	if (flow->from != REGISTER_NONE)
+	if (flow->from != SITE_REGISTER_NONE)
 		flow->to = number_of(op[0].reg);
 }
 
@@ -453,15 +453,15 @@ static bool read_indirect(const cs_insn *insn, const struct prefixes *p, struct 
 	flow->kind = insn->id == X86_INS_CALL ? FLOW_CALL_INDIRECT : FLOW_INDIRECT;
 	flow->is_notrack = p->has_notrack;
 	flow->refused = refused_prefix(p);
-	site->kind = EXIT_INDIRECT;
+	site->kind = SITE_INDIRECT;
 	if (op->type == X86_OP_REG) {
 		site->base = number_of(op->reg);
-		return site->base != REGISTER_NONE;
+		return site->base != SITE_REGISTER_NONE;
 	}
 	if (op->type != X86_OP_MEM)
 		return false;
 	site->is_memory = 1;
-	site->base = op->mem.base == X86_REG_RIP ? REGISTER_IP : number_of(op->mem.base);
+	site->base = op->mem.base == X86_REG_RIP ? SITE_REGISTER_IP : number_of(op->mem.base);
 	site->index = number_of(op->mem.index);
 	site->scale = (uint8_t)op->mem.scale;
 	site->displacement = op->mem.disp;

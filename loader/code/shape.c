@@ -254,7 +254,7 @@ static bool find_part(const struct exit_site *jump, bool is_entry, struct code_r
 	range = unwind_range_of(unwind, target);
 	if (!range || function_at(reading->shapes, reading->module, range->address))
 		return false;
-	if (jump->kind != EXIT_CONDITIONAL &&
+	if (jump->kind != SITE_CONDITIONAL &&
 	    (is_entry || unwind_is_entry_frame(unwind, target, &known) || !known))
 		return false;
 	return read_range(reading, range->address, range->size, part) == 0;
@@ -491,7 +491,7 @@ enum { MOST_VISITED = 512 }; /* functions that one question may lead to */
 static bool is_closed_itself(const struct function_shape *shape)
 {
 	for (size_t i = 0; i < shape->exit_count; i++) {
-		if (shape->exits[i].kind == EXIT_INDIRECT)
+		if (shape->exits[i].kind == SITE_INDIRECT)
 			return false;
 	}
 	return shape->decoded && !shape->calls_indirectly && !shape->enters_kernel &&

@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/sites.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "code/exits.h"
 #include "code/shape.h"
-
-static_assert((int)EXIT_RETURN == (int)SITE_RETURN && (int)EXIT_JUMP == (int)SITE_JUMP &&
-		      (int)EXIT_CONDITIONAL == (int)SITE_CONDITIONAL &&
-		      (int)EXIT_INDIRECT == (int)SITE_INDIRECT,
-	      "one list of exits");
-static_assert((int)CONDITION_FLAGS == (int)SITE_FLAGS && (int)CONDITION_ZERO == (int)SITE_ZERO &&
-		      (int)CONDITION_NOT_ZERO == (int)SITE_NOT_ZERO &&
-		      (int)CONDITION_BIT_CLEAR == (int)SITE_BIT_CLEAR &&
-		      (int)CONDITION_BIT_SET == (int)SITE_BIT_SET &&
-		      REGISTER_IP == SITE_REGISTER_IP && REGISTER_NONE == SITE_REGISTER_NONE,
-	      "one list of conditions");
-
-static_assert((int)SHAPE_RANGES_TOLD == SITE_RANGES, "all of them have room");
 
 /* Of a function with more ranges no exit asks for them. */
 static void describe_inside(struct exit_setting *setting, const struct function_shape *shape,
@@ -38,7 +24,7 @@ static struct probe_exit describe_exit(struct shapes *shapes, const struct funct
 				       const struct exit_site *site)
 {
 	struct probe_exit exit = {
-		.target_name = site->kind == EXIT_JUMP || site->kind == EXIT_CONDITIONAL
+		.target_name = site->kind == SITE_JUMP || site->kind == SITE_CONDITIONAL
 				       ? shapes_import(shapes, function->module, site->target)
 				       : NULL,
 		.offset = function->file_offset + (site->address - function->address),

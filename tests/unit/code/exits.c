@@ -78,7 +78,7 @@ static bool begins(const char *text, const char *word)
 }
 
 /* The kind of exit that this line is if it leaves; 0: none. */
-static enum exit_kind kind_of(const struct line *line)
+static enum site_kind kind_of(const struct line *line)
 {
 	const char *text = line->text;
 
@@ -87,14 +87,14 @@ static enum exit_kind kind_of(const struct line *line)
 	if (begins(text, "repz "))
 		text += 5;
 	if (begins(text, "ret"))
-		return EXIT_RETURN;
+		return SITE_RETURN;
 	if (begins(text, "jmp ") || begins(text, "b "))
-		return line->target ? EXIT_JUMP : EXIT_INDIRECT;
+		return line->target ? SITE_JUMP : SITE_INDIRECT;
 	if (begins(text, "br "))
-		return EXIT_INDIRECT;
+		return SITE_INDIRECT;
 	if (line->target &&
 	    (text[0] == 'j' || begins(text, "b.") || begins(text, "cb") || begins(text, "tb")))
-		return EXIT_CONDITIONAL;
+		return SITE_CONDITIONAL;
 	return 0;
 }
 
@@ -110,8 +110,8 @@ static void add_callee(struct truth *truth, uint64_t target)
 
 static void add_line(struct truth *truth, const struct line *line, uint64_t next)
 {
-	enum exit_kind kind = kind_of(line);
-	bool is_direct = kind == EXIT_JUMP || kind == EXIT_CONDITIONAL;
+	enum site_kind kind = kind_of(line);
+	bool is_direct = kind == SITE_JUMP || kind == SITE_CONDITIONAL;
 
 	if (begins(line->text, "call ") || begins(line->text, "bl "))
 		line->target ? add_callee(truth, line->target)
@@ -173,7 +173,7 @@ static void assert_same_exits(const struct truth *truth, const struct function_s
 	for (size_t i = 0; i < truth->exit_count; i++) {
 		const struct exit_site *wanted = &truth->exits[i],
 				       *site = site_at(shape, wanted->address);
-		bool is_sure = wanted->kind != EXIT_INDIRECT || is_told_apart(name, true);
+		bool is_sure = wanted->kind != SITE_INDIRECT || is_told_apart(name, true);
 
 		found += site != NULL;
 		if (!site && !is_sure)
@@ -182,7 +182,7 @@ static void assert_same_exits(const struct truth *truth, const struct function_s
 				   wanted->address);
 		cr_assert_eq(site->kind, wanted->kind, "%s: %s at %" PRIx64, command, name,
 			     wanted->address);
-		if (wanted->kind != EXIT_INDIRECT)
+		if (wanted->kind != SITE_INDIRECT)
 			cr_assert_eq(site->target, wanted->target);
 		else if (has_exact_tables)
 			cr_assert(is_sure || !is_told_apart(name, false),
@@ -231,7 +231,7 @@ static void assert_leaf(const struct truth *truth, const struct function_shape *
 	bool is_leaf = !truth->callee_count && !truth->calls_indirectly;
 
 	for (size_t i = 0; i < shape->exit_count; i++)
-		is_leaf &= shape->exits[i].kind == EXIT_RETURN;
+		is_leaf &= shape->exits[i].kind == SITE_RETURN;
 	cr_assert_eq(function_shape_is_leaf(shape), is_leaf && !shape->loads_stack_pointer,
 		     "%s: %s", command, name);
 }
@@ -320,7 +320,7 @@ static size_t count_returns(const struct listing *listing, const struct shape_ra
 
 	for (size_t i = line_at(listing, range->address);
 	     i < listing->count && listing->lines[i].address - range->address < range->size; i++)
-		count += kind_of(&listing->lines[i]) == EXIT_RETURN;
+		count += kind_of(&listing->lines[i]) == SITE_RETURN;
 	return count;
 }
 
@@ -345,7 +345,7 @@ Test(disassemble, the_test_program_itself_is_understood)
 		cr_assert_eq(object_shape(&object, &functions[i], true, COLD_ASKED, &shape), 0,
 			     "%s: %s", functions[i].name, shape.why);
 		for (size_t k = 0; k < shape.exit_count; k++)
-			returns += shape.exits[k].kind == EXIT_RETURN;
+			returns += shape.exits[k].kind == SITE_RETURN;
 		for (size_t k = 0; k < shape.range_count; k++)
 			wanted += count_returns(&listing, &shape.ranges[k]);
 		cr_assert_eq(returns, wanted, "%s: %zu returns, not %zu", functions[i].name,
@@ -419,7 +419,7 @@ static int read_code(uint16_t machine, const void *bytes, size_t size)
 #define PUSH 0x55
 #define POP  0x5d
 
-static const struct exit_site *only_exit(uint64_t offset, enum exit_kind kind, uint8_t length)
+static const struct exit_site *only_exit(uint64_t offset, enum site_kind kind, uint8_t length)
 {
 	cr_assert(shape.decoded, "%s", shape.why);
 	cr_assert_eq(shape.exit_count, 1);
@@ -439,21 +439,21 @@ static void assert_refused(int err, const char *why)
 Test(disassemble, returns_in_all_forms)
 {
 	cr_assert_eq(X86(RET), 0);
-	cr_assert_eq(only_exit(0, EXIT_RETURN, 1)->pop, 0);
+	cr_assert_eq(only_exit(0, SITE_RETURN, 1)->pop, 0);
 	cr_assert(function_shape_is_leaf(&shape));
 	cr_assert_eq(X86(NOP, 0xf3, RET), 0); /* rep ret */
-	only_exit(1, EXIT_RETURN, 2);
+	only_exit(1, SITE_RETURN, 2);
 	cr_assert_eq(X86(NOP, 0xf2, RET), 0); /* bnd ret */
-	only_exit(1, EXIT_RETURN, 2);
+	only_exit(1, SITE_RETURN, 2);
 	cr_assert_eq(X86(0xc2, 0x10, 0x01), 0);
-	cr_assert_eq(only_exit(0, EXIT_RETURN, 3)->pop, 0x110);
+	cr_assert_eq(only_exit(0, SITE_RETURN, 3)->pop, 0x110);
 	cr_assert_eq(X86(0x75, 0x01, RET, RET), 0);
 	cr_assert_eq(shape.exit_count, 2);
 	cr_assert_eq(shape.exits[0].address, AT + 2);
 	cr_assert_eq(shape.exits[1].address, AT + 3);
 	/* What only looks like one: inside of an immediate, and behind the end. */
 	cr_assert_eq(X86(0xb8, RET, RET, RET, RET, RET), 0);
-	only_exit(5, EXIT_RETURN, 1);
+	only_exit(5, SITE_RETURN, 1);
 	assert_refused(X86(NOP, 0xcb), "bytes that cannot be decoded at +0x1"); /* far */
 	assert_refused(X86(NOP, 0x48, 0xcf), "cannot be decoded at +0x1");	/* iretq */
 	assert_refused(X86(0x66, RET), "cannot be decoded at +0x0");
@@ -468,36 +468,36 @@ Test(disassemble, jumps_that_leave)
 	const struct exit_site *site;
 
 	cr_assert_eq(X86(0xe9, 0x00, 0x01, 0x00, 0x00), 0);
-	site = only_exit(0, EXIT_JUMP, 5);
+	site = only_exit(0, SITE_JUMP, 5);
 	cr_assert_eq(site->target, AT + 0x105);
 	cr_assert(site->is_emulated);
 	cr_assert_eq(shape.callee_count, 1);
 	cr_assert_eq(shape.callees[0], AT + 0x105);
 	cr_assert_not(function_shape_is_leaf(&shape));
 	cr_assert_eq(X86(0xf2, 0xe9, 0xf0, 0xff, 0xff, 0xff), 0); /* bnd jmp, backwards */
-	cr_assert_eq(only_exit(0, EXIT_JUMP, 6)->target, AT - 10);
+	cr_assert_eq(only_exit(0, SITE_JUMP, 6)->target, AT - 10);
 	cr_assert_eq(X86(0xeb, 0x70), 0);
-	cr_assert_eq(only_exit(0, EXIT_JUMP, 2)->target, AT + 0x72);
+	cr_assert_eq(only_exit(0, SITE_JUMP, 2)->target, AT + 0x72);
 	for (uint8_t code = 0; code < 16; code++) {
 		cr_assert_eq(X86(0x70 | code, 0x40, 0xeb, 0xfc), 0);
-		site = only_exit(0, EXIT_CONDITIONAL, 2);
-		cr_assert_eq(site->condition, CONDITION_FLAGS);
+		site = only_exit(0, SITE_CONDITIONAL, 2);
+		cr_assert_eq(site->condition, SITE_FLAGS);
 		cr_assert_eq(site->code, code);
 		cr_assert_eq(site->target, AT + 0x42);
 		cr_assert(site->is_emulated);
 		cr_assert_eq(X86(0x0f, 0x80 | code, 0x00, 0x00, 0x01, 0x00, 0xeb, 0xf8), 0);
-		site = only_exit(0, EXIT_CONDITIONAL, 6);
+		site = only_exit(0, SITE_CONDITIONAL, 6);
 		cr_assert_eq(site->code, code);
 		cr_assert_eq(site->target, AT + 0x10006);
 	}
 	cr_assert_eq(X86(0xe3, 0x40, 0xeb, 0xfc), 0); /* jrcxz */
-	site = only_exit(0, EXIT_CONDITIONAL, 2);
-	cr_assert_eq(site->condition, CONDITION_ZERO);
+	site = only_exit(0, SITE_CONDITIONAL, 2);
+	cr_assert_eq(site->condition, SITE_ZERO);
 	cr_assert_eq(site->base, 1);
 	cr_assert_eq(site->width, 64);
 	cr_assert_not(site->is_emulated);
 	cr_assert_eq(X86(0x67, 0xe3, 0x40, 0xeb, 0xfb), 0); /* jecxz */
-	cr_assert_eq(only_exit(0, EXIT_CONDITIONAL, 3)->width, 32);
+	cr_assert_eq(only_exit(0, SITE_CONDITIONAL, 3)->width, 32);
 	assert_refused(X86(0xe2, 0x40, RET), "a loop instruction");
 	/* inside it is just a loop */
 	cr_assert_eq(X86(NOP, 0xe2, 0xfd, RET), 0);
@@ -513,34 +513,34 @@ Test(disassemble, indirect_jumps_with_their_operands)
 	const struct exit_site *site;
 
 	cr_assert_eq(X86(0xff, 0xe0), 0);
-	site = only_exit(0, EXIT_INDIRECT, 2);
+	site = only_exit(0, SITE_INDIRECT, 2);
 	cr_assert_eq(site->base, 0);
 	cr_assert_not(site->is_memory);
 	cr_assert_not(site->is_emulated);
 	cr_assert_not(function_shape_is_leaf(&shape));
 	cr_assert_eq(X86(0x41, 0xff, 0xe3), 0);
-	cr_assert_eq(only_exit(0, EXIT_INDIRECT, 3)->base, 11);
+	cr_assert_eq(only_exit(0, SITE_INDIRECT, 3)->base, 11);
 	cr_assert_eq(X86(0xff, 0x25, 0x10, 0x20, 0x00, 0x00), 0); /* jmp *0x2010(%rip) */
-	site = only_exit(0, EXIT_INDIRECT, 6);
+	site = only_exit(0, SITE_INDIRECT, 6);
 	cr_assert(site->is_memory);
-	cr_assert_eq(site->base, REGISTER_IP);
-	cr_assert_eq(site->index, REGISTER_NONE);
+	cr_assert_eq(site->base, SITE_REGISTER_IP);
+	cr_assert_eq(site->index, SITE_REGISTER_NONE);
 	cr_assert_eq(site->displacement, 0x2010);
 	cr_assert_eq(X86(0x43, 0xff, 0x64, 0xa5, 0xf8), 0); /* jmp *-8(%r13,%r12,4) */
-	site = only_exit(0, EXIT_INDIRECT, 5);
+	site = only_exit(0, SITE_INDIRECT, 5);
 	cr_assert_eq(site->base, 13);
 	cr_assert_eq(site->index, 12);
 	cr_assert_eq(site->scale, 4);
 	cr_assert_eq(site->displacement, -8);
 	cr_assert_eq(X86(0xff, 0x24, 0xc5, 0x00, 0x10, 0x40, 0x00), 0); /* jmp *0x401000(,%rax,8) */
-	site = only_exit(0, EXIT_INDIRECT, 7);
-	cr_assert_eq(site->base, REGISTER_NONE);
+	site = only_exit(0, SITE_INDIRECT, 7);
+	cr_assert_eq(site->base, SITE_REGISTER_NONE);
 	cr_assert_eq(site->index, 0);
 	cr_assert_eq(site->scale, 8);
 	cr_assert_eq(site->displacement, 0x401000);
 	/* A notrack jump is a table's if there is code that only it can lead to. */
 	cr_assert_eq(X86(0x3e, 0xff, 0xe0, 0x31, 0xc0, RET), 0);
-	only_exit(5, EXIT_RETURN, 1);
+	only_exit(5, SITE_RETURN, 1);
 	/*
 	 * Or if it goes where a table tells: movslq (%rdx, %rdi, 4), %rax; add %rdx, %rax (or %rax,
 	 * %rdx).
@@ -548,13 +548,13 @@ Test(disassemble, indirect_jumps_with_their_operands)
 	cr_assert_eq(
 		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0x3e, 0xff, 0xe0, RET),
 		0);
-	only_exit(12, EXIT_RETURN, 1);
+	only_exit(12, SITE_RETURN, 1);
 	cr_assert_eq(
 		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xc2, 0x3e, 0xff, 0xe2, RET),
 		0);
-	only_exit(12, EXIT_RETURN, 1);
+	only_exit(12, SITE_RETURN, 1);
 	cr_assert_eq(X86(0x74, 0x08, 0x3e, 0xff, 0x24, 0xc5, 0x00, 0x10, 0x40, 0x00, RET), 0);
-	only_exit(10, EXIT_RETURN, 1);
+	only_exit(10, SITE_RETURN, 1);
 	assert_refused(
 		X86(0x74, 0x0a, 0x48, 0x63, 0x04, 0xba, 0x48, 0x89, 0xd0, 0x3e, 0xff, 0xe0, RET),
 		"notrack jump that may leave at +0x9");
@@ -613,7 +613,7 @@ Test(disassemble, where_it_may_end)
 	cr_assert_eq(X86(0xf4), 0);		  /* hlt */
 	cr_assert_eq(X86(0x0f, 0x05), 0);	  /* a system call that does not */
 	cr_assert_eq(X86(RET, 0, 0, 0, 0, 0), 0); /* padding */
-	only_exit(0, EXIT_RETURN, 1);
+	only_exit(0, SITE_RETURN, 1);
 	cr_assert_eq(X86(RET, 0xcc, 0xcc, NOP), 0);
 	assert_refused(X86(NOP, 0x31, 0xc0), "it runs on into what follows at +0x3");
 	assert_refused(X86(0x75, 0x01, RET, NOP), "it runs on into what follows at +0x4");
@@ -629,7 +629,7 @@ Test(disassemble, data_between_the_code)
 {
 	/* Nothing can lead there: no table, no landing pad. What looks like a ret is none. */
 	cr_assert_eq(X86(0xeb, 0x03, RET, 0x06, RET, 0x31, 0xc0, RET), 0);
-	only_exit(7, EXIT_RETURN, 1);
+	only_exit(7, SITE_RETURN, 1);
 	/* Behind a table's jump all of it may be code. */
 	assert_refused(X86(0x3e, 0xff, 0xe0, 0x06, RET), "cannot be decoded at +0x3");
 	cr_assert_eq(X86(0x3e, 0xff, 0xe0, RET, 0x31, 0xc0, RET), 0);
@@ -652,7 +652,7 @@ Test(disassemble, data_between_the_code)
 	 * (%rdx); ret
 	 */
 	cr_assert_eq(X86(0x74, 0x01, 0xf0, 0x0f, 0xb1, 0x0a, RET), 0);
-	only_exit(6, EXIT_RETURN, 1);
+	only_exit(6, SITE_RETURN, 1);
 	function_shape_clear(&shape);
 }
 
@@ -663,21 +663,21 @@ Test(disassemble, instructions_newer_than_capstone)
 	 * ret
 	 */
 	cr_assert_eq(X86(0x62, 0xf2, 0xed, 0x28, 0xb4, 0xc1, RET), 0);
-	only_exit(6, EXIT_RETURN, 1);
+	only_exit(6, SITE_RETURN, 1);
 	cr_assert_eq(X86(0x62, 0xf3, 0xf5, 0x48, 0xce, 0xc2, RET, RET), 0);
-	only_exit(7, EXIT_RETURN, 1);
+	only_exit(7, SITE_RETURN, 1);
 	cr_assert_eq(X86(0x62, 0xf2, 0xed, 0x28, 0xb4, 0x84, 0x24, RET, RET, RET, RET, RET), 0);
-	only_exit(11, EXIT_RETURN, 1);
+	only_exit(11, SITE_RETURN, 1);
 	cr_assert_eq(X86(0xc4, 0xe2, 0x7d, 0xdc, 0xc1, RET), 0);
-	only_exit(5, EXIT_RETURN, 1);
+	only_exit(5, SITE_RETURN, 1);
 	cr_assert_eq(X86(0xf3, 0x48, 0x0f, 0x1e, 0xc8, RET), 0);
-	only_exit(5, EXIT_RETURN, 1);
+	only_exit(5, SITE_RETURN, 1);
 	cr_assert_eq(X86(0xf3, 0x48, 0x0f, 0xae, 0xe9, RET), 0); /* incsspq */
-	only_exit(5, EXIT_RETURN, 1);
+	only_exit(5, SITE_RETURN, 1);
 	cr_assert_eq(X86(0x0f, 0x01, 0xee, RET), 0);
-	only_exit(3, EXIT_RETURN, 1);
+	only_exit(3, SITE_RETURN, 1);
 	cr_assert_eq(X86(0xc5, 0xfb, 0x93, 0xc0, RET), 0);
-	only_exit(4, EXIT_RETURN, 1);
+	only_exit(4, SITE_RETURN, 1);
 	/* APX push2 */
 	assert_refused(X86(0x62, 0xf4, 0x7c, 0x18, 0xff, 0xf3, RET), "cannot be decoded");
 	/* uiret */
@@ -810,10 +810,10 @@ Test(disassemble, only_where_the_frame_is_gone_a_jump_leaves)
 	static const uint8_t no_return[] = {PUSH, 0xe9, 0, 1, 0, 0};
 
 	cr_assert_eq(FRAMED(table, AT + 1), 0);
-	only_exit(4, EXIT_RETURN, 1);
+	only_exit(4, SITE_RETURN, 1);
 	cr_assert_eq(FRAMED(table, AT + 3), 0);
 	cr_assert_eq(shape.exit_count, 2);
-	cr_assert_eq(shape.exits[0].kind, EXIT_INDIRECT);
+	cr_assert_eq(shape.exits[0].kind, SITE_INDIRECT);
 	cr_assert_eq(FRAMED(jump, AT), 0);
 	cr_assert_eq(shape.exit_count, 2);
 	assert_refused(FRAMED(jump, AT + 5), "a jump to a part that is not known (0x110a) at +0x5");
@@ -824,7 +824,7 @@ Test(disassemble, only_where_the_frame_is_gone_a_jump_leaves)
 	cr_assert_eq(shape.exit_count, 2);
 	/* Without a return what the target looks like decides. */
 	cr_assert_eq(FRAMED(no_return, AT + 1), 0);
-	only_exit(1, EXIT_JUMP, 5);
+	only_exit(1, SITE_JUMP, 5);
 	assert_refused(FRAMED(no_return, AT + 1, AT + 0x106), "a jump to a part that is not known");
 	function_shape_clear(&shape);
 }
@@ -846,7 +846,7 @@ Test(disassemble, parts_elsewhere)
 	/* Alone: a conditional tail call, as far as can be seen. */
 	cr_assert_eq(read_ranges(EM_X86_64, ranges, 1, AT), 0);
 	cr_assert_eq(shape.exit_count, 2);
-	cr_assert_eq(shape.exits[0].kind, EXIT_CONDITIONAL);
+	cr_assert_eq(shape.exits[0].kind, SITE_CONDITIONAL);
 	function_shape_clear(&shape);
 }
 
@@ -860,41 +860,41 @@ Test(disassemble, arm64_branches)
 	const struct exit_site *site;
 
 	cr_assert_eq(ARM64(0xd65f03c0), 0); /* ret */
-	site = only_exit(0, EXIT_RETURN, 4);
+	site = only_exit(0, SITE_RETURN, 4);
 	cr_assert(site->is_emulated);
 	cr_assert(function_shape_is_leaf(&shape));
 	cr_assert_eq(ARM64(0x14000040), 0); /* b .+0x100 */
-	cr_assert_eq(only_exit(0, EXIT_JUMP, 4)->target, AT + 0x100);
+	cr_assert_eq(only_exit(0, SITE_JUMP, 4)->target, AT + 0x100);
 	cr_assert_eq(ARM64(0x17fffff0), 0); /* b .-0x40 */
-	cr_assert_eq(only_exit(0, EXIT_JUMP, 4)->target, AT - 0x40);
+	cr_assert_eq(only_exit(0, SITE_JUMP, 4)->target, AT - 0x40);
 	cr_assert_eq(ARM64(0x5400080b, 0x17ffffff), 0); /* b.lt .+0x100; b .-4 */
-	site = only_exit(0, EXIT_CONDITIONAL, 4);
-	cr_assert_eq(site->condition, CONDITION_FLAGS);
+	site = only_exit(0, SITE_CONDITIONAL, 4);
+	cr_assert_eq(site->condition, SITE_FLAGS);
 	cr_assert_eq(site->code, 0xb);
 	cr_assert_eq(site->target, AT + 0x100);
 	cr_assert(shape.is_looped_to);
 	cr_assert_eq(ARM64(0xb4000803, 0x17ffffff), 0); /* cbz x3, .+0x100 */
-	site = only_exit(0, EXIT_CONDITIONAL, 4);
-	cr_assert_eq(site->condition, CONDITION_ZERO);
+	site = only_exit(0, SITE_CONDITIONAL, 4);
+	cr_assert_eq(site->condition, SITE_ZERO);
 	cr_assert_eq(site->base, 3);
 	cr_assert_eq(site->width, 64);
 	cr_assert_eq(ARM64(0x35000804, 0x17ffffff), 0); /* cbnz w4, .+0x100 */
-	site = only_exit(0, EXIT_CONDITIONAL, 4);
-	cr_assert_eq(site->condition, CONDITION_NOT_ZERO);
+	site = only_exit(0, SITE_CONDITIONAL, 4);
+	cr_assert_eq(site->condition, SITE_NOT_ZERO);
 	cr_assert_eq(site->base, 4);
 	cr_assert_eq(site->width, 32);
 	cr_assert_eq(ARM64(0xb7080805, 0x17ffffff), 0); /* tbnz x5, #33, .+0x100 */
-	site = only_exit(0, EXIT_CONDITIONAL, 4);
-	cr_assert_eq(site->condition, CONDITION_BIT_SET);
+	site = only_exit(0, SITE_CONDITIONAL, 4);
+	cr_assert_eq(site->condition, SITE_BIT_SET);
 	cr_assert_eq(site->base, 5);
 	cr_assert_eq(site->code, 33);
 	cr_assert_eq(site->target, AT + 0x100);
 	cr_assert_eq(ARM64(0x36100806, 0x17ffffff), 0); /* tbz w6, #2, .+0x100 */
-	site = only_exit(0, EXIT_CONDITIONAL, 4);
-	cr_assert_eq(site->condition, CONDITION_BIT_CLEAR);
+	site = only_exit(0, SITE_CONDITIONAL, 4);
+	cr_assert_eq(site->condition, SITE_BIT_CLEAR);
 	cr_assert_eq(site->code, 2);
 	cr_assert_eq(ARM64(0xd61f0200), 0); /* br x16 */
-	cr_assert_eq(only_exit(0, EXIT_INDIRECT, 4)->base, 16);
+	cr_assert_eq(only_exit(0, SITE_INDIRECT, 4)->base, 16);
 	cr_assert_eq(ARM64(0x94000040, 0xd63f0000, 0xd65f03c0), 0); /* bl .+0x100; blr x0; ret */
 	cr_assert_eq(shape.callees[0], AT + 0x100);
 	cr_assert(shape.calls_indirectly);
@@ -916,18 +916,18 @@ Test(disassemble, arm64_ends_and_refusals)
 		       "cannot be decoded");
 	cr_assert_eq(ARM64(0xd503237f, 0x94000040, 0xd50323ff, 0xd65f03c0),
 		     0); /* paciasp; bl; autiasp; ret */
-	only_exit(12, EXIT_RETURN, 4);
+	only_exit(12, SITE_RETURN, 4);
 	cr_assert_eq(ARM64(0x94000040), 0);		   /* a call that does not come back */
 	cr_assert_eq(ARM64(0xd4200000), 0);		   /* brk */
 	cr_assert_eq(ARM64(0xd65f03c0, 0, 0xd503201f), 0); /* padding */
-	only_exit(0, EXIT_RETURN, 4);
+	only_exit(0, SITE_RETURN, 4);
 	/* A constant of its own that looks like a ret: ldr x0, .+8; br x0 ... */
 	cr_assert_eq(ARM64(0x58000040, 0xd61f0000, 0xd65f03c0, 0xd65f03c0, 0xd65f03c0), 0);
 	cr_assert_eq(shape.exit_count, 2);
 	cr_assert_eq(shape.exits[1].address, AT + 16);
 	/* SVE and LSE, which Capstone 4 does not know: of one size all the same. */
 	cr_assert_eq(ARM64(0x04a0e3e0, 0x25208000, 0xb8200041, 0xd65f03c0), 0);
-	only_exit(12, EXIT_RETURN, 4);
+	only_exit(12, SITE_RETURN, 4);
 	function_shape_clear(&shape);
 }
 

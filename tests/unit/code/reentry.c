@@ -41,12 +41,12 @@ Test(turn, conditional_and_plain_jumps)
 {
 	cr_assert_eq(READ(0, SUB_RDI, 0x75, 0xfa, RET), 0); /* jnz 0 */
 	cr_assert_eq(turn_count, 1);
-	expect_turn(0, 4, EXIT_CONDITIONAL);
-	cr_expect_eq(turns[0].condition, CONDITION_FLAGS);
+	expect_turn(0, 4, SITE_CONDITIONAL);
+	cr_expect_eq(turns[0].condition, SITE_FLAGS);
 	cr_expect_eq(turns[0].code, 5);
 	cr_assert_eq(READ(0, SUB_RDI, 0x74, 0x02, 0xeb, 0xf8, RET), 0); /* jz 8; jmp 0; 8: ret */
 	cr_assert_eq(turn_count, 1);
-	expect_turn(0, 6, EXIT_JUMP);
+	expect_turn(0, 6, SITE_JUMP);
 }
 
 /* A jump that leaves out the endbr64 goes to the probe; one behind the probe does not. */

@@ -77,7 +77,7 @@ static void assert_cold(const char *path, const char *name, const struct named *
 	cr_assert_eq(shape->ranges[1].address, cold->address);
 	cr_assert_eq(shape->ranges[1].size, cold->size);
 	for (size_t i = 0; i < shape->exit_count; i++)
-		cr_assert(shape->exits[i].kind == EXIT_RETURN || shape->exits[i].kind == EXIT_JUMP);
+		cr_assert(shape->exits[i].kind == SITE_RETURN || shape->exits[i].kind == SITE_JUMP);
 	close_shapes();
 }
 
@@ -101,7 +101,7 @@ Test(shape, cold_parts_with_and_without_symbols)
 	object_close(&object);
 }
 
-static size_t count_kind(const struct function_shape *shape, enum exit_kind kind)
+static size_t count_kind(const struct function_shape *shape, enum site_kind kind)
 {
 	size_t count = 0;
 
@@ -122,16 +122,16 @@ Test(shape, a_part_at_the_entry_frame)
 
 	open_shapes(path);
 	cr_assert_eq(shape_of("table_leaf")->range_count, 2);
-	cr_assert_eq(count_kind(shape_of("table_leaf"), EXIT_CONDITIONAL), 0);
-	returns = count_kind(shape_of("table_leaf"), EXIT_RETURN);
+	cr_assert_eq(count_kind(shape_of("table_leaf"), SITE_CONDITIONAL), 0);
+	returns = count_kind(shape_of("table_leaf"), SITE_RETURN);
 	cr_assert_gt(returns, 7);
 	close_shapes();
 	snprintf(stripped, sizeof(stripped), "%s.stripped", path);
 	shell("strip -o %s %s", stripped, path);
 	open_shapes(stripped);
 	cr_assert_eq(shape_of("table_leaf")->range_count, 2);
-	cr_assert_eq(count_kind(shape_of("table_leaf"), EXIT_CONDITIONAL), 0);
-	cr_assert_eq(count_kind(shape_of("table_leaf"), EXIT_RETURN), returns);
+	cr_assert_eq(count_kind(shape_of("table_leaf"), SITE_CONDITIONAL), 0);
+	cr_assert_eq(count_kind(shape_of("table_leaf"), SITE_RETURN), returns);
 	close_shapes();
 }
 
