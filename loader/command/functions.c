@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "command/command.h"
 #include "command/functions_print.h"
 #include "plan/plan.h"
-#include "command/quantity.h"
+#include "command/options.h"
 #include "program/process.h"
 #include "program/selector.h"
 
@@ -33,73 +31,34 @@ static const char help[] =
 	"  -h, --help\n\n"
 	"Exit status: 0 done, 1 failed (nothing matches), 2 usage.\n";
 
-enum { OPTION_ALL = 256, OPTION_OPTIMIZED, OPTION_JSON };
-
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"exclude", required_argument, NULL, 'N'},
-	{"all", no_argument, NULL, OPTION_ALL},
-	{"optimized", no_argument, NULL, OPTION_OPTIMIZED},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-struct functions_options {
+struct parsed {
 	struct plan_options plan;
+	struct option_patterns include;
+	struct option_patterns exclude;
 	pid_t pid;
 	const char *binary;
-	char **include;
-	size_t include_count;
-	char **exclude;
-	size_t exclude_count;
-	bool all;
+	bool all; /* the C library, too */
 	bool json;
-	bool help;
 };
 
-/*
- * ---- options -----------------------------------------------------------------------------------
- */
+#define FIELD(name) offsetof(struct parsed, name)
 
-static int usage_error(const char *text, const char *why)
-{
-	log_error("functions: %s %s; see `scopetrace functions --help`", text, why);
-	return -EINVAL;
-}
+static const struct option_row rows[] = {
+	{"pid", 'p', required_argument, option_pid, FIELD(pid)},
+	{"exclude", 'N', required_argument, option_patterns, FIELD(exclude)},
+	{"all", 0, no_argument, option_switch, FIELD(all)},
+	{"optimized", 0, no_argument, option_switch, FIELD(plan.optimized)},
+	{"json", 0, no_argument, option_switch, FIELD(json)},
+	OPTION_HELP,
+};
 
-static int parse_option(int option, char **argv, struct functions_options *options)
-{
-	switch (option) {
-	case 'p':
-		if (options->pid)
-			return usage_error("-p", "was given twice; one process at a time");
-		return parse_pid(optarg, &options->pid)
-			       ? usage_error("-p wants a process id, not", optarg)
-			       : 0;
-	case 'N':
-		return selector_expand(optarg, &options->exclude, &options->exclude_count);
-	case OPTION_ALL:
-		options->all = true;
-		return 0;
-	case OPTION_OPTIMIZED:
-		options->plan.optimized = true;
-		return 0;
-	case OPTION_JSON:
-		options->json = true;
-		return 0;
-	case 'h':
-		options->help = true;
-		return 0;
-	case ':':
-		return usage_error(argv[optind - 1], "wants a value");
-	default:
-		return usage_error(argv[optind - 1], "is no option");
-	}
-}
+static const struct option_table table = {"functions", rows, sizeof(rows) / sizeof(*rows),
+					  false,       NULL, NULL};
+
+/* ---- options ---- */
 
 /* With --all a pattern that names no module means all of them, the C library too. */
-static int widen(char **pattern)
+static int widen_pattern(char **pattern)
 {
 	struct selector *selector = selector_parse(*pattern);
 	char *wider = NULL;
@@ -118,41 +77,41 @@ static int widen(char **pattern)
 	return 0;
 }
 
-static int read_patterns(int argc, char **argv, struct functions_options *options)
+static int read_patterns(int argc, char **argv, struct parsed *parsed)
 {
 	int err = 0;
 
 	for (; optind < argc && !err; optind++)
-		err = selector_expand(argv[optind], &options->include, &options->include_count);
-	if (!err && !options->include_count)
-		err = selector_expand("*", &options->include, &options->include_count);
-	for (size_t i = 0; options->all && i < options->include_count && !err; i++)
-		err = widen(&options->include[i]);
+		err = option_patterns(argv[optind], &parsed->include);
+	if (!err && !parsed->include.count)
+		err = option_patterns("*", &parsed->include);
+	for (size_t i = 0; parsed->all && i < parsed->include.count && !err; i++)
+		err = widen_pattern(&parsed->include.list[i]);
+	parsed->plan.include = parsed->include.list;
+	parsed->plan.include_count = parsed->include.count;
+	parsed->plan.exclude = parsed->exclude.list;
+	parsed->plan.exclude_count = parsed->exclude.count;
 	return err;
 }
 
-static int parse(int argc, char **argv, struct functions_options *options)
+/* 0, OPTIONS_HELP or -errno, logged. */
+static int parse(struct parsed *parsed, int argc, char **argv)
 {
-	int option, err;
+	int err = options_read(&table, parsed, argc, argv);
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":p:N:h", long_options, NULL)) != -1) {
-		err = parse_option(option, argv, options);
-		if (err || options->help)
-			return err;
+	if (err)
+		return err;
+	if (!parsed->pid && optind == argc) {
+		log_error("functions: which functions? Give -p PID, or a program or library; "
+			  "see `scopetrace functions --help`");
+		return -EINVAL;
 	}
-	if (!options->pid && optind == argc)
-		return usage_error("which functions?", "Give -p PID, or a program or library");
-	if (!options->pid)
-		options->binary = argv[optind++];
-	err = read_patterns(argc, argv, options);
-	options->plan.include = options->include;
-	options->plan.include_count = options->include_count;
-	options->plan.exclude = options->exclude;
-	options->plan.exclude_count = options->exclude_count;
-	return err;
+	if (!parsed->pid)
+		parsed->binary = argv[optind++];
+	return read_patterns(argc, argv, parsed);
 }
+
+/* ---- what is logged ---- */
 
 static void log_forks(const struct plan *plan)
 {
@@ -188,28 +147,28 @@ static void log_verdict(const struct plan *plan)
 
 /* ---- the command ---- */
 
-static int make_plan(const struct functions_options *options, struct plan *plan)
+static int make_plan(const struct parsed *parsed, struct plan *plan)
 {
 	struct process process;
 	int err;
 
-	if (options->binary)
-		return plan_make(plan, &options->plan, 0, options->binary);
-	err = process_open(options->pid, &process);
+	if (parsed->binary)
+		return plan_make(plan, &parsed->plan, 0, parsed->binary);
+	err = process_open(parsed->pid, &process);
 	if (!err) {
-		err = plan_make(plan, &options->plan, process.pid, NULL);
+		err = plan_make(plan, &parsed->plan, process.pid, NULL);
 		process_close(&process);
 	}
 	return err;
 }
 
-static int list_functions(const struct functions_options *options)
+static int list_functions(const struct parsed *parsed)
 {
 	struct plan plan = {0};
-	int err = make_plan(options, &plan);
+	int err = make_plan(parsed, &plan);
 
 	if (!err)
-		err = functions_print(&plan, options->json);
+		err = functions_print(&plan, parsed->json);
 	if (!err)
 		log_verdict(&plan);
 	plan_release(&plan);
@@ -218,16 +177,16 @@ static int list_functions(const struct functions_options *options)
 
 int command_functions(int argc, char **argv)
 {
-	struct functions_options options = {.plan = {.all = true, .is_look = true}};
-	int code = EXIT_DONE;
+	struct parsed parsed = {.plan = {.all = true, .is_look = true}};
+	int err = parse(&parsed, argc, argv), code = EXIT_DONE;
 
-	if (parse(argc, argv, &options))
-		code = EXIT_USAGE;
-	else if (options.help)
+	if (err == OPTIONS_HELP)
 		fputs(help, stdout);
-	else if (list_functions(&options))
+	else if (err)
+		code = EXIT_USAGE;
+	else if (list_functions(&parsed))
 		code = EXIT_FAILED;
-	selector_free_patterns(options.include, options.include_count);
-	selector_free_patterns(options.exclude, options.exclude_count);
+	selector_free_patterns(parsed.include.list, parsed.include.count);
+	selector_free_patterns(parsed.exclude.list, parsed.exclude.count);
 	return code;
 }

@@ -33,6 +33,8 @@ int option_output(char *value, void *path)
 
 int option_pid(char *value, void *pid)
 {
+	if (*(pid_t *)pid)
+		return option_refuse("-p", value, "one process at a time: -p was given before");
 	return parse_pid(value, pid) ? option_refuse("-p", value, "wants a process id") : 0;
 }
 

@@ -52,7 +52,7 @@ int option_refuse_terminal(const char *output);
 int option_switch(char *value, void *on);   /* bool */
 int option_text(char *value, void *text);   /* const char * */
 int option_output(char *value, void *path); /* const char *; not empty */
-int option_pid(char *value, void *pid);	    /* pid_t */
+int option_pid(char *value, void *pid);	    /* pid_t; 0 before */
 int option_patterns(char *value, void *patterns);
 
 int option_duration(char *value, void *ns);	/* uint64_t */

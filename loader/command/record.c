@@ -66,13 +66,6 @@ struct parsed {
 	} triggers;
 };
 
-static int read_pid(char *value, void *pid)
-{
-	if (*(pid_t *)pid)
-		return option_refuse("-p", value, "one process at a time: -p was given before");
-	return option_pid(value, pid);
-}
-
 static int read_buffer(char *text, void *field)
 {
 	uint64_t *bytes = field;
@@ -138,7 +131,7 @@ static int read_trigger(char *text, void *list)
 #define OPTION(name) offsetof(struct parsed, options.name)
 
 static const struct option_row rows[] = {
-	{"pid", 'p', required_argument, read_pid, OPTION(pid)},
+	{"pid", 'p', required_argument, option_pid, OPTION(pid)},
 	{"function", 'f', required_argument, option_patterns, FIELD(include)},
 	{"exclude", 'N', required_argument, option_patterns, FIELD(exclude)},
 	{"output", 'o', required_argument, option_output, OPTION(output)},
