@@ -163,13 +163,11 @@ static const struct module *find_file(const struct module_list *modules,
 	struct pin_file file = link->file;
 	char path[PATH_MAX];
 	bool there = pin_link_file(link, NULL, 0, path, &file);
+	const struct module *same =
+		there || file.inode ? module_list_find(modules, file.device, file.inode) : NULL;
 
-	for (size_t i = 0; i < modules->count && (there || file.inode); i++) {
-		const struct module *module = &modules->items[i];
-
-		if (module->device == file.device && module->inode == file.inode)
-			return module;
-	}
+	if (same)
+		return same;
 	for (size_t i = 0; i < modules->count && there; i++) {
 		const struct module *module = &modules->items[i];
 

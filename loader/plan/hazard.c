@@ -59,14 +59,10 @@ static const struct danger raisers[] = {
 	{"__libc_dlopen_mode", HAZARD_LOADS, false},
 };
 
-/* No dangers, but a handler may be where one of them happens. */
+/* Their names are no dangers, but a handler may be where a danger happens. */
 static const char *const handlers[] = {
-	"sigaction",	 "signal",  "bsd_signal", "sysv_signal",
-	"__sysv_signal", "ssignal", "sigset",	  "sigvec",
-};
-
-static const char *const execs[] = {
-	"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat",
+	"sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal",
+	"ssignal",   "sigset", "sigvec",     NULL,
 };
 
 struct check {
@@ -77,9 +73,7 @@ struct check {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/*
- * ---- what was found ----------------------------------------------------------------------------
- */
+/* ---- what was found ---- */
 
 const char *hazard_danger(enum hazard_kind kind)
 {
@@ -102,15 +96,17 @@ const char *hazard_danger(enum hazard_kind kind)
 }
 
 /* Also after what is no evidence, as a handler is none. */
-static void conclude(struct hazard *hazard)
+static void conclude_hazard(struct hazard *hazard)
 {
 	const struct hazard_evidence *first = NULL;
+	const bool *kinds = hazard->kinds;
 	size_t others;
 	char more[48] = "";
 
 	hazard->asynchronous =
-		hazard->interrupts || hazard->unseen ||
-		(hazard->handles_signals && (hazard->aborts || hazard->moves || hazard->skips));
+		hazard->interrupts || kinds[HAZARD_UNSEEN] ||
+		(hazard->handles_signals &&
+		 (kinds[HAZARD_ABORTS] || kinds[HAZARD_MOVES] || kinds[HAZARD_SKIPS]));
 	for (size_t i = 0; i < hazard->count; i++) {
 		if (!first || hazard->items[i].kind < first->kind)
 			first = &hazard->items[i];
@@ -124,19 +120,7 @@ static void conclude(struct hazard *hazard)
 		 first->object[0] ? " " : "", first->found, hazard_danger(first->kind), more);
 }
 
-static void set_flag(struct hazard *hazard, enum hazard_kind kind)
-{
-	bool *const flags[HAZARD_KINDS] = {
-		[HAZARD_ABORTS] = &hazard->aborts, [HAZARD_MOVES] = &hazard->moves,
-		[HAZARD_SKIPS] = &hazard->skips,   [HAZARD_SIGNAL] = &hazard->signal,
-		[HAZARD_UNSEEN] = &hazard->unseen, [HAZARD_LOADS] = &hazard->loads,
-	};
-
-	*flags[kind] = true;
-	hazard->found = true;
-}
-
-static const char *end_of(const char *path)
+static const char *path_end(const char *path)
 {
 	size_t length = strlen(path), room = sizeof(((struct hazard_evidence *)0)->object);
 
@@ -147,19 +131,19 @@ static bool is_kept(const struct hazard *hazard, const char *object, enum hazard
 {
 	for (size_t i = 0; i < hazard->count; i++) {
 		if (hazard->items[i].kind == kind &&
-		    strcmp(hazard->items[i].object, end_of(object)) == 0)
+		    strcmp(hazard->items[i].object, path_end(object)) == 0)
 			return true;
 	}
 	return false;
 }
 
-/* An object of "" is the process itself, of which more than one thing may be told. */
+/* An object of "" is the process itself, for which there may be more than one kind of evidence. */
 static void find_hazard(struct hazard *hazard, const char *object, enum hazard_kind kind,
 			const char *found)
 {
 	struct hazard_evidence *item;
 
-	set_flag(hazard, kind);
+	hazard->found = hazard->kinds[kind] = true;
 	if (object[0] && is_kept(hazard, object, kind))
 		return;
 	if (hazard->count == HAZARD_EVIDENCE_MOST) {
@@ -168,7 +152,7 @@ static void find_hazard(struct hazard *hazard, const char *object, enum hazard_k
 	}
 	item = &hazard->items[hazard->count];
 	item->kind = kind;
-	snprintf(item->object, sizeof(item->object), "%s", end_of(object));
+	snprintf(item->object, sizeof(item->object), "%s", path_end(object));
 	snprintf(item->found, sizeof(item->found), "%s", found);
 	hazard->count++;
 }
@@ -181,9 +165,7 @@ static void find_in_module(struct check *check, enum hazard_kind kind, const cha
 	find_hazard(check->hazard, check->module->path, kind, found);
 }
 
-/*
- * ---- one object --------------------------------------------------------------------------------
- */
+/* ---- one object ---- */
 
 static void check_name(struct check *check)
 {
@@ -193,12 +175,6 @@ static void check_name(struct check *check)
 		find_in_module(check, libraries[i].kind, "is mapped");
 		check->hazard->interrupts |= libraries[i].interrupts;
 	}
-}
-
-static bool is_named(const struct image_symbol *symbol, size_t length, const char *name)
-{
-	return symbol->name[0] == name[0] && strncmp(symbol->name, name, length) == 0 &&
-	       !name[length];
 }
 
 /* What is imported, and what is defined: a static program imports nothing. */
@@ -213,12 +189,11 @@ static int check_symbol(const struct image_symbol *symbol, void *context)
 	    (!symbol->undefined && !symbol->in_code))
 		return 0;
 	length = name_without_version(symbol->name);
-	for (size_t i = 0; i < LENGTH(handlers); i++)
-		check->hazard->handles_signals |= is_named(symbol, length, handlers[i]);
-	for (size_t i = 0; i < LENGTH(execs); i++)
-		check->hazard->execs |= is_named(symbol, length, execs[i]);
+	check->hazard->handles_signals |= name_is_among(handlers, symbol->name, length);
+	check->hazard->execs |= name_is_exec(symbol->name, length);
 	for (size_t i = 0; i < LENGTH(raisers); i++) {
-		if (!is_named(symbol, length, raisers[i].name))
+		if (raisers[i].name[0] != symbol->name[0] ||
+		    strncmp(raisers[i].name, symbol->name, length) || raisers[i].name[length])
 			continue;
 		snprintf(found, sizeof(found), "%s %s", symbol->undefined ? "imports" : "contains",
 			 raisers[i].name);
@@ -292,16 +267,14 @@ static int check_module(struct check *check)
 	return err;
 }
 
-/*
- * ---- all of them -------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 int hazard_add(struct hazard *hazard, const struct module *module)
 {
 	struct check check = {.module = module, .hazard = hazard};
 	int err = check_module(&check);
 
-	conclude(hazard);
+	conclude_hazard(hazard);
 	return err;
 }
 
@@ -312,7 +285,7 @@ void hazard_add_unseen(struct hazard *hazard, const struct module_list *modules)
 	if (modules->is_incomplete)
 		find_hazard(hazard, "", HAZARD_UNSEEN,
 			    "not all of its files could be looked through");
-	conclude(hazard);
+	conclude_hazard(hazard);
 }
 
 int hazard_check(const struct module_list *modules, struct hazard *hazard)

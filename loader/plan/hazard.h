@@ -2,9 +2,9 @@
 /*
  * May this process be hooked with uretprobes? Purpose: never to kill what we watch. A pending
  * uretprobe hijacks a return address; what then leaves the function in another way (a C++
- * exception, a Rust panic, the end of a thread, a stack switch) aborts or corrupts the program
- * (design: facts.md, the hazard table). Invariants: the hazard belongs to the process: one object
- * that may do such a thing is enough, whoever is hooked. Who cannot look everywhere must not say
+ * exception, a Rust panic, the end of a thread, a stack switch) aborts or corrupts the program.
+ * Invariants: the hazard belongs to the process: one object
+ * that may do such a thing is enough, whoever is hooked. Who cannot look everywhere must not report
  * that all is well.
  */
 #ifndef SCOPETRACE_PLAN_HAZARD_H
@@ -15,7 +15,7 @@
 
 #include "program/module.h"
 
-/* The surest and gravest first: `evidence` tells of the first kind found. */
+/* The surest and gravest first: `evidence` is of the first kind found. */
 enum hazard_kind {
 	HAZARD_ABORTS, /* exceptions, panics */
 	HAZARD_MOVES,  /* stack switches, stacks that move */
@@ -35,13 +35,9 @@ struct hazard_evidence {
 enum { HAZARD_EVIDENCE_MOST = 32 };
 
 struct hazard {
-	bool found; /* any of the following */
-	bool aborts;
-	bool moves; /* not looked for by its machine code in an object that aborts already */
-	bool skips;
-	bool signal;
-	bool unseen;
-	bool loads;
+	bool found; /* any of `kinds` */
+	/* HAZARD_MOVES is not looked for by machine code in an object that aborts already */
+	bool kinds[HAZARD_KINDS];
 	/*
 	 * Even a leaf, which calls nothing and leaves in no other way, may be left by a signal or
 	 * cancellation that comes while it runs: imports of pthread_cancel or
@@ -74,18 +70,18 @@ const char *hazard_danger(enum hazard_kind kind);
 /*
  * Looks at one object (again, if it was looked at before) and adds what it finds: for one that is
  * mapped later. The C library and ld.so are left out: they contain all of it. Starts from a zeroed
- * hazard. 0, or -errno of reading it (said; treat as a hazard).
+ * hazard. 0, or -errno of reading it (logged; treat as a hazard).
  */
 int hazard_add(struct hazard *hazard, const struct module *module);
 
 /*
- * What a list tells beside its modules: executable memory of the process's own making, files left
+ * Adds what a list reports beside its modules: executable memory of the process's own making, files left
  * out.
  */
 void hazard_add_unseen(struct hazard *hazard, const struct module_list *modules);
 
 /*
- * Looks at all of them, from the beginning, and at what else the list tells: executable memory of
+ * Looks at all of them, from the beginning, and at what else the list reports: executable memory of
  * the process's own making, files left out. 0, or -errno as above.
  */
 int hazard_check(const struct module_list *modules, struct hazard *hazard);

@@ -128,15 +128,6 @@ void plan_release(struct plan *plan)
 
 /* ---- anew, for a process that has changed ---- */
 
-static bool is_known(const struct module_list *known, const struct module *module)
-{
-	for (size_t i = 0; i < known->count; i++)
-		if (known->items[i].device == module->device &&
-		    known->items[i].inode == module->inode)
-			return true;
-	return false;
-}
-
 /* Adds what the files hold that were mapped since the last look. True if there are any. */
 static bool add_new_modules(struct plan *plan, struct module_list *now)
 {
@@ -145,7 +136,7 @@ static bool add_new_modules(struct plan *plan, struct module_list *now)
 	bool added = false;
 
 	for (size_t i = 0; i < now->count; i++) {
-		if (is_known(before, &now->items[i]))
+		if (module_list_find(before, now->items[i].device, now->items[i].inode))
 			continue;
 		added = true;
 		/*
@@ -160,7 +151,7 @@ static bool add_new_modules(struct plan *plan, struct module_list *now)
 		if (hazard_add(&plan->hazard, &now->items[i]))
 			plan->hazard.found = plan->hazard.asynchronous = true;
 	}
-	if (now->makes_code && !plan->hazard.unseen) {
+	if (now->makes_code && !plan->hazard.kinds[HAZARD_UNSEEN]) {
 		hazard_add_unseen(&plan->hazard, now);
 		added = true;
 	}

@@ -37,9 +37,7 @@ static const uint16_t own_machine = EM_AARCH64, own_machine32 = EM_ARM;
 #error "scopetrace runs on x86-64 and arm64"
 #endif
 
-/*
- * ---- finding the file --------------------------------------------------------------------------
- */
+/* ---- finding the file ---- */
 
 /* Like execvp: the first in PATH that is a file we may execute. */
 static bool find_in_path(const char *name, char *found, size_t size)
@@ -93,9 +91,7 @@ static int resolve(const char *path, char *resolved)
 	return 0;
 }
 
-/*
- * ---- is it a program ---------------------------------------------------------------------------
- */
+/* ---- is it a program ---- */
 
 /*
  * A script's first line names the program that runs. True and that program's path if it is a
@@ -163,9 +159,7 @@ static int check_machine(const char *path, const struct image *image)
 	return -ENOEXEC;
 }
 
-/*
- * ---- its libraries -----------------------------------------------------------------------------
- */
+/* ---- its libraries ---- */
 
 /* A file can name any program as its loader, and asking it means running it. */
 static bool is_trusted_loader(const char *path)
@@ -317,9 +311,8 @@ static int add_libraries(const char *path, const char *loader, struct module_lis
 
 	if (!is_trusted_loader(loader)) {
 		log_warning(
-			"the libraries of %s are left out: to find them means to run its loader %s, "
-			"which is no "
-			"system loader owned by root",
+			"the libraries of %s are left out: to find them means to run its loader "
+			"%s, which is no system loader owned by root",
 			path, loader);
 		list->is_incomplete = true;
 		return 0;
@@ -338,9 +331,7 @@ static int add_libraries(const char *path, const char *loader, struct module_lis
 	return err;
 }
 
-/*
- * ---- the list ----------------------------------------------------------------------------------
- */
+/* ---- the list ---- */
 
 static int check_program(const char *path, struct image *image, bool is_program)
 {

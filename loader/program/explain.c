@@ -133,9 +133,8 @@ static void say(const struct symbol_table *table, const struct search *search, c
 		if (name_is_cold(name))
 			snprintf(
 				text, size,
-				"%s in %s is the cold part of a function: jumped to, never called; hook the "
-				"function "
-				"itself",
+				"%s in %s is the cold part of a function: jumped to, never called; "
+				"hook the function itself",
 				name, base);
 		else
 			snprintf(
@@ -157,9 +156,8 @@ static bool explain_inlined(struct image *image, const struct search *search, co
 		return false;
 	snprintf(
 		text, size,
-		"%s in %s was inlined wherever it is called, so that there is no function to hook; build it "
-		"with "
-		"__attribute__((noinline)), or hook its caller",
+		"%s in %s was inlined wherever it is called, so that there is no function to hook; "
+		"build it with __attribute__((noinline)), or hook its caller",
 		name, search->module->base);
 	return true;
 }

@@ -19,9 +19,7 @@
 #include "program/module_list.h"
 #include "program/process.h"
 
-/*
- * ---- one module --------------------------------------------------------------------------------
- */
+/* ---- one module ---- */
 
 /* With their versions, as other projects have a libutil or a librt, too. */
 static bool is_c_library(const char *base)
@@ -40,7 +38,8 @@ static bool is_c_library(const char *base)
 	return false;
 }
 
-static struct module *find(struct module_list *list, uint64_t device, uint64_t inode)
+const struct module *module_list_find(const struct module_list *list, uint64_t device,
+				      uint64_t inode)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i].device == device && list->items[i].inode == inode)
@@ -60,7 +59,7 @@ int module_list_add(struct module_list *list, const struct module_file *file)
 		.held = -1,
 	};
 
-	if (find(list, file->device, file->inode))
+	if (module_list_find(list, file->device, file->inode))
 		return 0;
 	grown = realloc(list->items, (list->count + 1) * sizeof(*grown));
 	if (!grown)
@@ -123,9 +122,7 @@ int module_hold(struct module *module)
 	return 0;
 }
 
-/*
- * ---- of a process ------------------------------------------------------------------------------
- */
+/* ---- of a process ---- */
 
 struct mapping {
 	uint64_t start;
@@ -244,9 +241,8 @@ static int add_mapping(pid_t tid, const struct mapping *mapping, const struct st
 
 	if (!find_probe_path(tid, mapping, program, &file, probe_path, sizeof(probe_path))) {
 		log_warning(
-			"%s is left out: it was replaced or removed since process %d mapped it, and only "
-			"root can "
-			"still reach it",
+			"%s is left out: it was replaced or removed since process %d mapped it, "
+			"and only root can still reach it",
 			mapping->path, tid);
 		list->is_incomplete = true;
 		return 0;

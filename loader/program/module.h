@@ -54,6 +54,10 @@ int module_list_read(pid_t pid, struct module_list *list);
 int module_list_of_binary(const char *path, struct module_list *list);
 void module_list_close(struct module_list *list);
 
+/* The module of this file, or NULL. */
+const struct module *module_list_find(const struct module_list *list, uint64_t device,
+				      uint64_t inode);
+
 /*
  * Holds the file open, for as long as the list is: its path may come to mean another file, by an
  * exec in the process or a new file in its place. From then on probe_path is of that descriptor,

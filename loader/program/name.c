@@ -8,9 +8,26 @@
  * Suffixes that name another body of the same function. Go and assembler names have dots too, so
  * only known words count.
  */
-static const char *const clone_words[] = {"constprop",	 "isra",  "part",	"cold",
-					  "lto_priv",	 "llvm",  "localalias", "clone",
-					  "specialized", "__uniq"};
+static const char *const clone_words[] = {"constprop",	 "isra",   "part",	 "cold",
+					  "lto_priv",	 "llvm",   "localalias", "clone",
+					  "specialized", "__uniq", NULL};
+
+bool name_is_among(const char *const *names, const char *name, size_t length)
+{
+	for (; *names; names++) {
+		if (**names == *name && strncmp(*names, name, length) == 0 && !(*names)[length])
+			return true;
+	}
+	return false;
+}
+
+bool name_is_exec(const char *name, size_t length)
+{
+	static const char *const names[] = {"execve", "execv",	"execvp",  "execvpe",  "execl",
+					    "execlp", "execle", "fexecve", "execveat", NULL};
+
+	return name_is_among(names, name, length);
+}
 
 size_t name_without_version(const char *raw)
 {
@@ -19,19 +36,10 @@ size_t name_without_version(const char *raw)
 	return at && at != raw ? (size_t)(at - raw) : strlen(raw);
 }
 
-static bool is_clone_word(const char *word, size_t length)
-{
-	for (size_t i = 0; i < sizeof(clone_words) / sizeof(clone_words[0]); i++) {
-		if (strlen(clone_words[i]) == length && strncmp(word, clone_words[i], length) == 0)
-			return true;
-	}
-	return false;
-}
-
 size_t name_without_clone(const char *raw)
 {
 	for (const char *dot = strchr(raw, '.'); dot; dot = strchr(dot + 1, '.')) {
-		if (dot != raw && is_clone_word(dot + 1, strcspn(dot + 1, ".")))
+		if (dot != raw && name_is_among(clone_words, dot + 1, strcspn(dot + 1, ".")))
 			return (size_t)(dot - raw);
 	}
 	return strlen(raw);
@@ -110,13 +118,10 @@ bool name_is_start_up(const char *raw)
 					    "frame_dummy",
 					    "register_tm_clones",
 					    "deregister_tm_clones",
-					    "__do_global_dtors_aux"};
+					    "__do_global_dtors_aux",
+					    NULL};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(raw, names[i]) == 0)
-			return true;
-	}
-	return false;
+	return name_is_among(names, raw, strlen(raw));
 }
 
 const char *name_unhookable(const char *raw)
@@ -129,7 +134,7 @@ const char *name_unhookable(const char *raw)
 	static const char *const keeps_return[] = {
 		"setjmp",	"_setjmp",     "sigsetjmp",	"__sigsetjmp",
 		"vfork",	"__vfork",     "__libc_vfork",	"getcontext",
-		"__getcontext", "swapcontext", "__swapcontext",
+		"__getcontext", "swapcontext", "__swapcontext", NULL,
 	};
 
 	for (size_t i = 0; i < sizeof(without_call) / sizeof(without_call[0]); i++) {
@@ -139,9 +144,7 @@ const char *name_unhookable(const char *raw)
 		    (without_call[i][length] || !raw[length]))
 			return "is entered without a call, so that it has no return to hook";
 	}
-	for (size_t i = 0; i < sizeof(keeps_return) / sizeof(keeps_return[0]); i++) {
-		if (strcmp(raw, keeps_return[i]) == 0)
-			return "returns twice: hooking its return would crash the program";
-	}
-	return NULL;
+	return name_is_among(keeps_return, raw, strlen(raw))
+		       ? "returns twice: hooking its return would crash the program"
+		       : NULL;
 }

@@ -9,6 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* True if the first `length` bytes of `name` are one of `names`, which end with NULL. */
+bool name_is_among(const char *const *names, const char *name, size_t length);
+
+/* True for a function by which a process goes on with another program. */
+bool name_is_exec(const char *name, size_t length);
+
 /* Length of the name without a symbol version ("memcpy@@GLIBC_2.14"). */
 size_t name_without_version(const char *raw);
 
@@ -22,7 +28,7 @@ size_t name_without_clone(const char *raw);
 bool name_is_cold(const char *raw);
 
 /*
- * True for a part split off by partial inlining (.part.N): called, but only on some ways through
+ * True for a part split off by partial inlining (.part.N): called, but only on some paths through
  * its function.
  */
 bool name_is_part(const char *raw);

@@ -30,9 +30,7 @@ struct stat_line {
 	char comm[17];
 };
 
-/*
- * ---- /proc files -------------------------------------------------------------------------------
- */
+/* ---- /proc files ---- */
 
 static int read_proc(pid_t pid, pid_t tid, const char *name, char **text)
 {
@@ -132,9 +130,7 @@ static bool is_dead_state(char state)
 	return state == 'Z' || state == 'X' || state == 'x';
 }
 
-/*
- * ---- threads -----------------------------------------------------------------------------------
- */
+/* ---- threads ---- */
 
 static int read_thread(pid_t pid, pid_t tid, struct process_thread *thread)
 {
@@ -221,9 +217,7 @@ int process_live_thread(pid_t pid, pid_t *tid)
 	return 0;
 }
 
-/*
- * ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* 0 and the process that `pid` is, or is a thread of. */
 static int resolve(pid_t pid, struct process *process)

@@ -29,9 +29,7 @@ struct selector {
 	bool has_regex;
 };
 
-/*
- * ---- parsing -----------------------------------------------------------------------------------
- */
+/* ---- parsing ---- */
 
 static int refuse(const char *text, size_t column, const char *why)
 {
@@ -127,13 +125,11 @@ static int parse_regex(struct selector *selector, const char *text, size_t colum
 static bool is_spelled_otherwise(const char *word, size_t length)
 {
 	static const char *const words =
-		" std string basic_string allocator char_traits basic_istream basic_ostream basic_iostream "
-		"istream ostream "
-		"iostream anonymous namespace operator new delete lambda unnamed type vtable typeinfo guard "
-		"variable thunk "
-		"virtual non for construction global constructors destructors keyed initializers initializer "
-		"temporary "
-		"transaction clone reference auto decltype closure shim core alloc name ";
+		" std string basic_string allocator char_traits basic_istream basic_ostream "
+		"basic_iostream istream ostream iostream anonymous namespace operator new delete "
+		"lambda unnamed type vtable typeinfo guard variable thunk virtual non for "
+		"construction global constructors destructors keyed initializers initializer "
+		"temporary transaction clone reference auto decltype closure shim core alloc name ";
 	char copy[64];
 
 	if (length >= sizeof(copy))
@@ -223,9 +219,7 @@ bool selector_names_module(const struct selector *selector)
 	return selector->module != NULL;
 }
 
-/*
- * ---- matching ----------------------------------------------------------------------------------
- */
+/* ---- matching ---- */
 
 /* By the base name, or by what people call a library: libc for libc.so.6. */
 static bool matches_module(const struct selector *selector, const struct module *module)
@@ -313,9 +307,7 @@ bool selector_matches(const struct selector *selector, const struct function *fu
 	return false;
 }
 
-/*
- * ---- when nothing matches ----------------------------------------------------------------------
- */
+/* ---- when nothing matches ---- */
 
 static bool explained_name(const char *raw, const void *context)
 {
@@ -427,16 +419,12 @@ static void say_no_match(const struct selector *selector, const struct symbol_ta
 			"functions` lists all",
 			selector->text);
 	else
-		log_error(
-			"pattern %s matches no function: there are no symbols to match; install the "
-			"program's debug "
-			"symbols, or build it without -s",
-			selector->text);
+		log_error("pattern %s matches no function: there are no symbols to match; install "
+			  "the program's debug symbols, or build it without -s",
+			  selector->text);
 }
 
-/*
- * ---- choosing ----------------------------------------------------------------------------------
- */
+/* ---- choosing ---- */
 
 /* A function is shown under the name by which it was asked for. */
 static void prefer_asked_name(const struct selector *selector, struct function *function)
@@ -581,9 +569,7 @@ int selector_choose(const struct symbol_table *table, char *const *include, size
 	return err;
 }
 
-/*
- * ---- @FILE -------------------------------------------------------------------------------------
- */
+/* ---- @FILE ---- */
 
 static int append(const char *text, size_t length, char ***patterns, size_t *count)
 {

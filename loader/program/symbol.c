@@ -45,9 +45,7 @@ struct collector {
 	struct hash_map indirect; /* of this module alone */
 };
 
-/*
- * ---- symbols to entries ------------------------------------------------------------------------
- */
+/* ---- symbols to entries ---- */
 
 /*
  * syscall() too: what it is called for cannot be seen. dlopen() and dlsym() too: what they find may
@@ -55,34 +53,21 @@ struct collector {
  */
 static const char *const forks[] = {"fork",    "_Fork",	  "__fork", "__libc_fork", "clone",
 				    "__clone", "clone3",  "daemon", "forkpty",	   "syscall",
-				    "dlopen",  "dlmopen", "dlsym",  "dlvsym"};
-
-static const char *const execs[] = {"execve", "execv",	"execvp",  "execvpe", "execl",
-				    "execlp", "execle", "fexecve", "execveat"};
-
-static bool is_among(const char *const *names, size_t count, const char *name, size_t length)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strlen(names[i]) == length && strncmp(name, names[i], length) == 0)
-			return true;
-	}
-	return false;
-}
+				    "dlopen",  "dlmopen", "dlsym",  "dlvsym",	   NULL};
 
 /*
  * A static program has fork inside: only because something in it calls it. So a definition counts
- * as an import does. An exec is told only where there is no fork.
+ * as an import does. An exec is recorded only where there is no fork.
  */
-static void note_fork(struct collector *c, const struct image_symbol *symbol, size_t length)
+static void record_fork(struct collector *c, const struct image_symbol *symbol, size_t length)
 {
 	struct symbol_table *table = c->table;
 	bool forks_itself;
 
 	if (table->may_fork || c->module->is_libc || is_mangled(symbol->name))
 		return;
-	forks_itself = is_among(forks, sizeof(forks) / sizeof(forks[0]), symbol->name, length);
-	if (!forks_itself && (table->may_exec || !is_among(execs, sizeof(execs) / sizeof(execs[0]),
-							   symbol->name, length)))
+	forks_itself = name_is_among(forks, symbol->name, length);
+	if (!forks_itself && (table->may_exec || !name_is_exec(symbol->name, length)))
 		return;
 	table->may_fork = forks_itself;
 	table->may_exec |= !forks_itself;
@@ -116,7 +101,7 @@ static uint32_t rank_of(const struct image_symbol *symbol, const char *name)
 	return rank;
 }
 
-static int note_indirect(struct collector *c, uint64_t hash)
+static int record_indirect(struct collector *c, uint64_t hash)
 {
 	struct owned *owned = c->table->owned;
 	int err = hash_map_put(&c->indirect, hash, 0);
@@ -124,16 +109,16 @@ static int note_indirect(struct collector *c, uint64_t hash)
 	return err ? err : hash_map_put(&owned->indirect, hash, 0);
 }
 
-static int collect(const struct image_symbol *symbol, void *context)
+static int collect_symbol(const struct image_symbol *symbol, void *context)
 {
 	struct collector *c = context;
 	size_t length = name_without_version(symbol->name);
 	struct entry *entry;
 	char *name;
 
-	note_fork(c, symbol, length);
+	record_fork(c, symbol, length);
 	if (symbol->type == STT_GNU_IFUNC && !symbol->undefined)
-		return note_indirect(c, hash_bytes(symbol->name, length));
+		return record_indirect(c, hash_bytes(symbol->name, length));
 	if (!is_hookable(c, symbol, symbol->name))
 		return 0;
 	name = arena_copy(c->arena, symbol->name, length);
@@ -149,9 +134,7 @@ static int collect(const struct image_symbol *symbol, void *context)
 	return 0;
 }
 
-/*
- * ---- entries to functions ----------------------------------------------------------------------
- */
+/* ---- entries to functions ---- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -224,7 +207,7 @@ static int add_function(struct collector *c, const struct entry *group, size_t c
 }
 
 /*
- * Takes out the functions that share their name with an IFUNC of the module: old versions of it
+ * Removes the functions that share their name with an IFUNC of the module: old versions of it
  * (memcpy@GLIBC_2.2.5), which hardly any program calls. A hook on one would see nothing, and nobody
  * would know why.
  */
@@ -321,16 +304,14 @@ static int collect_module(struct collector *c, const struct module *module, stru
 	c->module = module;
 	c->image = image;
 	c->count = 0;
-	err = image_each_symbol(image, collect, c);
+	err = image_each_symbol(image, collect_symbol, c);
 	drop_old_versions(c);
 	if (!err)
 		err = group_entries(c);
 	return err ? err : name_clones(c, first);
 }
 
-/*
- * ---- functions to probe sites ------------------------------------------------------------------
- */
+/* ---- functions to probe sites ---- */
 
 /* Part of a file, read as functions in ascending order ask for their bytes. */
 struct window {
@@ -426,11 +407,9 @@ static int place_probes(struct symbol_table *table, const struct image *images,
 	return 0;
 }
 
-/*
- * ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
-/* 0 to go on (without the module if its image stays empty), or -errno, said. */
+/* 0 to go on (without the module if its image stays empty), or -errno, logged. */
 static int open_image(const struct module *module, struct image *image)
 {
 	int err = image_open(module, image);
@@ -527,7 +506,7 @@ void symbol_table_close(struct symbol_table *table)
 	*table = (struct symbol_table){0};
 }
 
-static int hold(struct module *module)
+static int hold_module(struct module *module)
 {
 	int err = module_hold(module);
 
@@ -549,7 +528,7 @@ int symbol_table_hold(struct symbol_table *table, const struct function *const *
 
 	for (size_t i = 0; i < count && !err; i++)
 		if (functions[i])
-			err = hold(
+			err = hold_module(
 				&table->modules.items[functions[i]->module - table->modules.items]);
 	return err;
 }

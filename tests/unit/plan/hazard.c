@@ -36,24 +36,12 @@ static void assert_hazard(struct hazard hazard, const char *evidence)
 	cr_assert_not_null(strstr(hazard.evidence, evidence), "%s", hazard.evidence);
 }
 
-static bool has_flag(const struct hazard *hazard, enum hazard_kind kind)
-{
-	const bool flags[HAZARD_KINDS] = {
-		[HAZARD_ABORTS] = hazard->aborts, [HAZARD_MOVES] = hazard->moves,
-		[HAZARD_SKIPS] = hazard->skips,	  [HAZARD_SIGNAL] = hazard->signal,
-		[HAZARD_UNSEEN] = hazard->unseen, [HAZARD_LOADS] = hazard->loads,
-	};
-
-	return flags[kind];
-}
-
 /* This and no other kind is found. */
 static void assert_only(struct hazard hazard, enum hazard_kind kind, const char *evidence)
 {
 	assert_hazard(hazard, evidence);
 	for (int i = 0; i < HAZARD_KINDS; i++)
-		cr_assert_eq(has_flag(&hazard, i), i == (int)kind, "kind %d: %s", i,
-			     hazard.evidence);
+		cr_assert_eq(hazard.kinds[i], i == (int)kind, "kind %d: %s", i, hazard.evidence);
 	for (size_t i = 0; i < hazard.count; i++)
 		cr_assert_eq(hazard.items[i].kind, kind);
 }
@@ -407,7 +395,7 @@ Test(hazard, rust_is_found)
 	hazard = hazard_of_source("cp p.cpp p.rs && rustc -O -C strip=symbols p.rs -o p 2>rust.log",
 				  "fn main() { println!(\"{}\", std::env::args().count()); }");
 	assert_hazard(hazard, "Rust panic");
-	cr_assert(hazard.aborts);
+	cr_assert(hazard.kinds[HAZARD_ABORTS]);
 }
 
 Test(hazard, loaders_of_plugins_are_found)
@@ -465,7 +453,8 @@ Test(hazard, an_object_that_comes_later_changes_the_verdict)
 		cr_assert_eq(add_object(&hazard, path), 0);
 		cr_assert_eq(hazard.count, 3);
 		cr_assert_eq(hazard.left_out, 0);
-		cr_assert(hazard.loads && hazard.skips && hazard.moves && !hazard.aborts);
+		cr_assert(hazard.kinds[HAZARD_LOADS] && hazard.kinds[HAZARD_SKIPS] &&
+			  hazard.kinds[HAZARD_MOVES] && !hazard.kinds[HAZARD_ABORTS]);
 		cr_assert_eq(hazard.items[0].kind, HAZARD_LOADS);
 		cr_assert_str_eq(hazard.items[0].found, "imports dlopen");
 		cr_assert_str_eq(hazard.items[1].object, path);
