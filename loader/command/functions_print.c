@@ -100,7 +100,7 @@ static int print_json(const struct plan *plan)
 	return 0;
 }
 
-/* Whoever reads a pipe may stop when it has seen enough: that is no failure to be told. */
+/* Whoever reads a pipe may stop when it has seen enough: EPIPE is no failure. */
 int functions_print(const struct plan *plan, bool json)
 {
 	int err = (json ? print_json : print_table)(plan);

@@ -294,7 +294,7 @@ static int look_at(struct adding *a)
 	if (!err)
 		err = find_functions(a);
 	if (!err)
-		err = symbol_table_hold(&a->plan.symbols, a->plan.functions, a->plan.count);
+		err = symbol_table_keep_open(&a->plan.symbols, a->plan.functions, a->plan.count);
 	return err ? err : check_hazard(a);
 }
 

@@ -112,7 +112,7 @@ int plan_make(struct plan *plan, const struct plan_options *options, pid_t pid, 
 			      &plan->functions, &plan->count);
 	/* What is only listed need not stay. */
 	if (!err && !options->is_look)
-		err = symbol_table_hold(&plan->symbols, plan->functions, plan->count);
+		err = symbol_table_keep_open(&plan->symbols, plan->functions, plan->count);
 	return err ? err : plan_decide(plan);
 }
 
@@ -194,7 +194,7 @@ void plan_settle(struct plan *plan, struct returns *former, bool keep)
 		plan->returns = *former;
 }
 
-/* ---- what is logged, and what the programs are told ---- */
+/* ---- what is logged, and the flags of the programs ---- */
 
 void plan_log_refused(const struct plan *plan, const struct returns *former)
 {

@@ -37,7 +37,7 @@ struct plan {
 	struct symbol_table symbols;
 	bool has_symbols;
 	/*
-	 * Where the stack of the program lay whose symbols these are: another one tells that the
+	 * Where the stack of the program lay whose symbols these are: with another one the
 	 * process has run another program since. 0: not known.
 	 */
 	uint64_t stack;

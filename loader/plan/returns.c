@@ -84,7 +84,7 @@ static int choose_harmless(struct returns *returns, const struct function *funct
 	return 0;
 }
 
-/* An entry alone does not tell a call from a turn of a loop that comes back to the probe. */
+/* An entry alone may be a call, or loop re-entry at the probe. */
 static int choose_none(struct returns *returns, const struct function *function,
 		       struct return_choice *choice)
 {

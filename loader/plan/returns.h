@@ -20,13 +20,13 @@
 #include "program/symbol.h"
 
 enum return_reason {
-	RETURN_ASKED = 1, /* --returns says so */
+	RETURN_ASKED = 1, /* --returns asks for it */
 	RETURN_HARMLESS,  /* nothing in the process can unwind or switch past a return address */
 	RETURN_CLOSED,	  /* nothing that could runs inside this function */
 	RETURN_HAZARD,	  /* something in the process can */
 	/* of a library, and the process may go on with another program, which may */
 	RETURN_EXEC,
-	/* its own loop comes back to the probe, and each turn would use up a uretprobe */
+	/* its own loop re-enters at the probe, and each time would use up a uretprobe */
 	RETURN_LOOP,
 	RETURN_REASONS,
 };
@@ -78,7 +78,7 @@ bool returns_are_alike(const struct returns *a, const struct returns *b);
  */
 void returns_log(const struct returns *returns, bool all);
 
-const char *return_mode_name(enum return_mode mode); /* as --returns takes it */
+const char *return_mode_name(enum return_mode mode); /* as in --returns */
 
 /* In a few words, e.g. "nothing inside can throw or switch stacks". */
 const char *return_reason_text(enum return_reason reason);

@@ -46,16 +46,17 @@ static struct probe_exit describe_exit(struct shapes *shapes, const struct funct
 }
 
 /*
- * The jumps of its loop, if all are known. Not where its code is another's too: one place has one
+ * The jumps of loop re-entry, if all are known. Not where its code is another's too: one place has one
  * meaning.
  */
-static size_t turns_of(const struct plan *plan, size_t index, const struct exit_site **turns)
+static size_t reentries_of(const struct plan *plan, size_t index,
+			   const struct exit_site **reentries)
 {
 	const struct return_choice *choice = &plan->returns.choices[index];
 
-	*turns = NULL;
+	*reentries = NULL;
 	return choice->shape && choice->loops && !choice->overlap
-		       ? shapes_turns(plan->returns.shapes, plan->functions[index], turns)
+		       ? shapes_turns(plan->returns.shapes, plan->functions[index], reentries)
 		       : 0;
 }
 
@@ -63,14 +64,14 @@ static size_t describe_exits(const struct plan *plan, size_t index, struct probe
 {
 	const struct function_shape *shape = plan->returns.choices[index].shape;
 	const struct function *function = plan->functions[index];
-	const struct exit_site *turns;
-	size_t turn_count = turns_of(plan, index, &turns), count = 0;
+	const struct exit_site *reentries;
+	size_t reentry_count = reentries_of(plan, index, &reentries), count = 0;
 
 	for (size_t i = 0; shape && i < shape->exit_count; i++)
 		exits[count++] =
 			describe_exit(plan->returns.shapes, function, shape, &shape->exits[i]);
-	for (size_t i = 0; i < turn_count; i++) {
-		exits[count] = describe_exit(plan->returns.shapes, function, shape, &turns[i]);
+	for (size_t i = 0; i < reentry_count; i++) {
+		exits[count] = describe_exit(plan->returns.shapes, function, shape, &reentries[i]);
 		exits[count++].setting.kind = SITE_TURN;
 	}
 	return count;
@@ -81,7 +82,7 @@ static void describe_function(const struct plan *plan, size_t index, struct prob
 {
 	const struct return_choice *choice = &plan->returns.choices[index];
 	const struct function *function = plan->functions[index];
-	const struct exit_site *turns;
+	const struct exit_site *reentries;
 
 	*probe = (struct probe_function){
 		.binary = choice->refused ? NULL : function->module->probe_path,
@@ -98,17 +99,17 @@ static void describe_function(const struct plan *plan, size_t index, struct prob
 		.exits = exits,
 		.exit_count = describe_exits(plan, index, exits),
 	};
-	if (turns_of(plan, index, &turns))
+	if (reentries_of(plan, index, &reentries))
 		probe->flags |= FUNCTION_TURNS;
 }
 
 size_t plan_most_exits(const struct plan *plan)
 {
 	size_t count = plan->returns.exit_count;
-	const struct exit_site *turns;
+	const struct exit_site *reentries;
 
 	for (size_t i = 0; i < plan->count && plan->returns.exit_count; i++)
-		count += shapes_turns(plan->returns.shapes, plan->functions[i], &turns);
+		count += shapes_turns(plan->returns.shapes, plan->functions[i], &reentries);
 	return count;
 }
 

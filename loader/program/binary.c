@@ -58,8 +58,8 @@ static bool find_in_path(const char *name, char *found, size_t size)
 	return false;
 }
 
-/* The file behind all symbolic links, in `resolved` (PATH_MAX bytes). 0 or -errno, said. */
-static int resolve(const char *path, char *resolved)
+/* The file behind all symbolic links, in `resolved` (PATH_MAX bytes). 0 or -errno, logged. */
+static int resolve_program(const char *path, char *resolved)
 {
 	char found[PATH_MAX];
 	struct stat status;
@@ -114,7 +114,7 @@ static bool script_interpreter(const char *path, char *interpreter, size_t size)
 	return true;
 }
 
-static int say_not_elf(const char *path)
+static int log_not_elf(const char *path)
 {
 	char interpreter[256];
 
@@ -203,7 +203,7 @@ static int spawn_loader(const char *loader, const char *path, int *output, pid_t
 	return 0;
 }
 
-/* All it prints, NUL-terminated, or NULL when it takes too long or says too much. */
+/* All it prints, NUL-terminated, or NULL when it takes too long or is too much. */
 static char *read_output(int fd)
 {
 	uint64_t deadline = io_now_ns() + LOADER_SECONDS * 1000000000ull;
@@ -233,7 +233,7 @@ static char *read_output(int fd)
 	return NULL;
 }
 
-/* What the loader prints, errors too, or NULL if it cannot be run. *failed tells whether it found all. */
+/* What the loader prints, errors too, or NULL if it cannot be run. *failed: the loader did not find all. */
 static char *ask_loader(const char *loader, const char *path, bool *failed)
 {
 	int output = -1, status = 0;
@@ -359,7 +359,7 @@ static int list_file(const char *path, struct module_list *list)
 	int err = image_open(&module, &image);
 
 	if (err == -ENOEXEC)
-		return say_not_elf(path);
+		return log_not_elf(path);
 	if (err) {
 		log_error("cannot read %s: %s", path, strerror(-err));
 		return err;
@@ -382,7 +382,7 @@ int module_list_of_binary(const char *path, struct module_list *list)
 	int err;
 
 	*list = (struct module_list){0};
-	err = resolve(path, resolved);
+	err = resolve_program(path, resolved);
 	if (!err)
 		err = list_file(resolved, list);
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The first instructions of a function. Purpose: where its entry probe goes, and what a hit there
- * costs (design: facts.md, "Cost of a hit"). Stateless; the bytes may be anything.
+ * costs. Stateless; the bytes may be anything.
  */
 #ifndef SCOPETRACE_PROGRAM_ENTRY_PROBE_H
 #define SCOPETRACE_PROGRAM_ENTRY_PROBE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * symbol_explain: what a name that exists is, if not a function to hook. Purpose: an error that
- * tells what to do. Reads the files anew, and only after a pattern has matched nothing.
+ * helps. Reads the files anew, and only after a pattern has matched nothing.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static enum finding finding_of(const struct search *search, const struct image_s
 	return symbol->in_code ? FOUND_NOTHING : FOUND_DATA;
 }
 
-static int look_at(const struct image_symbol *symbol, void *context)
+static int explain_symbol(const struct image_symbol *symbol, void *context)
 {
 	struct search *search = context;
 	size_t length = name_without_version(symbol->name);
@@ -90,8 +90,8 @@ static const struct module *home_of(const struct symbol_table *table, const char
 	return NULL;
 }
 
-static void say_import(const struct symbol_table *table, const struct search *search, char *text,
-		       size_t size)
+static void explain_import(const struct symbol_table *table, const struct search *search,
+			   char *text, size_t size)
 {
 	const struct module *home = home_of(table, search->name);
 	const char *name = search->name, *user = search->best_module->base;
@@ -105,15 +105,15 @@ static void say_import(const struct symbol_table *table, const struct search *se
 			 name, user);
 }
 
-static void say(const struct symbol_table *table, const struct search *search, char *text,
-		size_t size)
+static void explain_finding(const struct symbol_table *table, const struct search *search,
+			    char *text, size_t size)
 {
 	const char *name = search->name, *base = search->best_module->base;
 	const char *reason = name_unhookable(name);
 
 	switch (search->best) {
 	case FOUND_IMPORT:
-		say_import(table, search, text, size);
+		explain_import(table, search, text, size);
 		break;
 	case FOUND_IFUNC:
 		snprintf(
@@ -176,12 +176,12 @@ bool symbol_explain(const struct symbol_table *table, const struct symbol_query 
 		    image_open(search.module, &image))
 			continue;
 		search.image = &image;
-		image_each_symbol(&image, look_at, &search);
+		image_each_symbol(&image, explain_symbol, &search);
 		if (search.best == FOUND_NOTHING || search.best == FOUND_COLD)
 			inlined = explain_inlined(&image, &search, query->name, text, size);
 		image_close(&image);
 	}
 	if (!inlined && search.best != FOUND_NOTHING)
-		say(table, &search, text, size);
+		explain_finding(table, &search, text, size);
 	return inlined || search.best != FOUND_NOTHING;
 }

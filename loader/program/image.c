@@ -29,7 +29,7 @@ static const Dwfl_Callbacks callbacks = {
 };
 
 /*
- * The module's file, and an ELF file by its first bytes, before libdwfl says the same with less
+ * The module's file, and an ELF file by its first bytes, before libdwfl refuses the file with less
  * meaning.
  */
 static int check_header(int fd, const struct module *module)
@@ -50,10 +50,10 @@ static int check_header(int fd, const struct module *module)
 }
 
 /*
- * libdwfl gets its own descriptor, which it closes. The path is only told to it as the place beside
+ * libdwfl gets its own descriptor, which it closes. The path is only given to it as the place beside
  * which a debug file may lie (whose build id or checksum it verifies).
  */
-static int report(struct image *image, const struct module *module)
+static int report_file(struct image *image, const struct module *module)
 {
 	int fd = fcntl(image->fd, F_DUPFD_CLOEXEC, 3);
 
@@ -123,7 +123,7 @@ int image_open(const struct module *module, struct image *image)
 		return -errno;
 	err = check_header(image->fd, module);
 	if (!err)
-		err = report(image, module);
+		err = report_file(image, module);
 	if (!err)
 		err = read_header(image);
 	if (err)
@@ -177,68 +177,62 @@ static bool is_in_code(const struct image *image, Elf *elf, uint64_t address, GE
 	return !scn || !gelf_getshdr(scn, &header) || (header.sh_flags & SHF_EXECINSTR);
 }
 
-static void fill(const struct image *image, const GElf_Sym *sym, uint64_t address,
-		 struct image_symbol *symbol)
+typedef int symbol_visitor(const struct image_symbol *symbol, void *context);
+
+/* A symbol of `elf`, one of the image's files; an empty name is passed over. */
+static int visit_symbol(const struct image *image, Elf *elf, const char *name, const GElf_Sym *sym,
+			uint64_t address, GElf_Word section, symbol_visitor *visit, void *context)
 {
-	symbol->address = address - image->bias;
-	symbol->size = sym->st_size;
-	symbol->type = GELF_ST_TYPE(sym->st_info);
-	symbol->binding = GELF_ST_BIND(sym->st_info);
+	struct image_symbol symbol = {.name = name,
+				      .address = address,
+				      .size = sym->st_size,
+				      .type = GELF_ST_TYPE(sym->st_info),
+				      .binding = GELF_ST_BIND(sym->st_info),
+				      .undefined = section == SHN_UNDEF};
+
+	if (!name || !*name)
+		return 0;
+	symbol.in_code = !symbol.undefined && is_in_code(image, elf, address, section);
+	return visit(&symbol, context);
 }
 
-static int each_of_dwfl(struct image *image, int (*visit)(const struct image_symbol *, void *),
-			void *context)
+static int each_of_dwfl(struct image *image, symbol_visitor *visit, void *context)
 {
-	int count = dwfl_module_getsymtab(image->module);
+	int count = dwfl_module_getsymtab(image->module), result = 0;
 
-	for (int i = 1; i < count; i++) {
-		struct image_symbol symbol;
+	for (int i = 1; i < count && !result; i++) {
 		GElf_Addr address, bias;
 		GElf_Word section;
 		GElf_Sym sym;
 		Elf *elf = NULL;
-		int result;
+		const char *name = dwfl_module_getsym_info(image->module, i, &sym, &address,
+							   &section, &elf, &bias);
 
-		symbol.name = dwfl_module_getsym_info(image->module, i, &sym, &address, &section,
-						      &elf, &bias);
-		if (!symbol.name || !*symbol.name)
-			continue;
-		fill(image, &sym, address, &symbol);
-		symbol.undefined = section == SHN_UNDEF;
-		symbol.in_code =
-			!symbol.undefined && is_in_code(image, elf, symbol.address, section);
-		result = visit(&symbol, context);
-		if (result)
-			return result;
+		if (name)
+			result = visit_symbol(image, elf, name, &sym, address - image->bias,
+					      section, visit, context);
 	}
-	return 0;
+	return result;
 }
 
 static int each_of_section(struct image *image, Elf_Scn *scn, const GElf_Shdr *header,
-			   int (*visit)(const struct image_symbol *, void *), void *context)
+			   symbol_visitor *visit, void *context)
 {
 	Elf_Data *data = elf_getdata(scn, NULL);
 	size_t count = data && header->sh_entsize ? data->d_size / header->sh_entsize : 0;
 
-	for (size_t i = 1; i < count && i < INT32_MAX; i++) {
-		struct image_symbol symbol;
+	int result = 0;
+
+	for (size_t i = 1; i < count && i < INT32_MAX && !result; i++) {
 		GElf_Sym sym;
-		int result;
 
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		symbol.name = elf_strptr(image->elf, header->sh_link, sym.st_name);
-		if (!symbol.name || !*symbol.name)
-			continue;
-		fill(image, &sym, sym.st_value + image->bias, &symbol);
-		symbol.undefined = sym.st_shndx == SHN_UNDEF;
-		symbol.in_code = !symbol.undefined &&
-				 is_in_code(image, image->elf, symbol.address, sym.st_shndx);
-		result = visit(&symbol, context);
-		if (result)
-			return result;
+		result = visit_symbol(image, image->elf,
+				      elf_strptr(image->elf, header->sh_link, sym.st_name), &sym,
+				      sym.st_value, sym.st_shndx, visit, context);
 	}
-	return 0;
+	return result;
 }
 
 /*
@@ -246,22 +240,18 @@ static int each_of_section(struct image *image, Elf_Scn *scn, const GElf_Shdr *h
  * -K) may lack the imports and exports that are there in truth, and what is imported decides about
  * safety.
  */
-static int each_of_dynsym(struct image *image, int (*visit)(const struct image_symbol *, void *),
-			  void *context)
+static int each_of_dynsym(struct image *image, symbol_visitor *visit, void *context)
 {
 	Elf_Scn *scn = NULL;
+	int result = 0;
 
-	while ((scn = elf_nextscn(image->elf, scn))) {
+	while (!result && (scn = elf_nextscn(image->elf, scn))) {
 		GElf_Shdr header;
-		int result;
 
-		if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_DYNSYM)
-			continue;
-		result = each_of_section(image, scn, &header, visit, context);
-		if (result)
-			return result;
+		if (gelf_getshdr(scn, &header) && header.sh_type == SHT_DYNSYM)
+			result = each_of_section(image, scn, &header, visit, context);
 	}
-	return 0;
+	return result;
 }
 
 int image_each_symbol(struct image *image,

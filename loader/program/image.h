@@ -4,7 +4,7 @@
  * .dynsym, a separate debug file, .gnu_debugdata), its bytes and where they lie in the file. One
  * owner. Invariants: addresses are those of the file (st_value), not of a process. The file is read
  * through the descriptor opened first, so that it stays the same file whatever happens to its path.
- * Nothing here says anything: callers know whether a failure matters.
+ * Nothing here is logged: callers know whether a failure matters.
  */
 #ifndef SCOPETRACE_PROGRAM_IMAGE_H
 #define SCOPETRACE_PROGRAM_IMAGE_H
@@ -50,7 +50,7 @@ struct image_symbol {
 
 /*
  * 0, -ENOEXEC when it is no ELF program or library, -ESTALE when its path means another file than
- * the module is (if that tells an inode), or -errno of opening it.
+ * the module is (if the module has an inode), or -errno of opening it.
  */
 int image_open(const struct module *module, struct image *image);
 void image_close(struct image *image); /* takes a zeroed one too */
@@ -74,7 +74,7 @@ bool image_has_section(const struct image *image, const char *name);
  */
 bool image_interpreter(const struct image *image, char *path, size_t size);
 
-/* True if some function of this source name was inlined, as the debug information tells. */
+/* True if some function of this source name was inlined, by the debug information. */
 bool image_inlines(struct image *image, const char *name);
 
 #endif

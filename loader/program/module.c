@@ -56,7 +56,7 @@ int module_list_add(struct module_list *list, const struct module_file *file)
 		.device = file->device,
 		.inode = file->inode,
 		.is_main = file->is_main,
-		.held = -1,
+		.kept_fd = -1,
 	};
 
 	if (module_list_find(list, file->device, file->inode))
@@ -79,14 +79,14 @@ void module_list_close(struct module_list *list)
 		free(list->items[i].path);
 		free(list->items[i].base);
 		free(list->items[i].probe_path);
-		if (list->items[i].held >= 0)
-			close(list->items[i].held);
+		if (list->items[i].kept_fd >= 0)
+			close(list->items[i].kept_fd);
 	}
 	free(list->items);
 	*list = (struct module_list){0};
 }
 
-static int open_same(const struct module *module)
+static int open_same_file(const struct module *module)
 {
 	int fd = open(module->probe_path, O_PATH | O_CLOEXEC), err = 0;
 	struct stat status;
@@ -102,14 +102,14 @@ static int open_same(const struct module *module)
 	return err ? err : fd;
 }
 
-int module_hold(struct module *module)
+int module_keep_open(struct module *module)
 {
 	char *path;
 	int fd;
 
-	if (module->held >= 0)
+	if (module->kept_fd >= 0)
 		return 0;
-	fd = open_same(module);
+	fd = open_same_file(module);
 	if (fd < 0)
 		return fd;
 	if (asprintf(&path, "/proc/self/fd/%d", fd) < 0) {
@@ -118,7 +118,7 @@ int module_hold(struct module *module)
 	}
 	free(module->probe_path);
 	module->probe_path = path;
-	module->held = fd;
+	module->kept_fd = fd;
 	return 0;
 }
 
@@ -133,7 +133,7 @@ struct mapping {
 };
 
 /* /proc/PID/maps writes a new line in a path as \012. */
-static void unescape(char *path)
+static void path_unescape(char *path)
 {
 	char *to = path;
 
@@ -146,7 +146,7 @@ static void unescape(char *path)
 	*to = '\0';
 }
 
-static void strip_deleted(char *path)
+static void path_strip_deleted(char *path)
 {
 	static const char suffix[] = " (deleted)";
 	size_t length = strlen(path);
@@ -171,8 +171,8 @@ static bool parse_mapping(const char *line, struct mapping *mapping)
 		return false;
 	mapping->device = makedev(major_number, minor_number);
 	snprintf(mapping->path, sizeof(mapping->path), "%s", line + path);
-	unescape(mapping->path);
-	strip_deleted(mapping->path);
+	path_unescape(mapping->path);
+	path_strip_deleted(mapping->path);
 	return true;
 }
 

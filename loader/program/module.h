@@ -16,7 +16,7 @@ struct module {
 	char *base; /* its base name: what LIB: matches and the report shows */
 	/*
 	 * to open and probe it by: /proc/PID/exe, /proc/PID/map_files/A-B, the path; once it is
-	 * held, by that
+	 * kept open, by that descriptor
 	 */
 	char *probe_path;
 	uint64_t device;
@@ -24,32 +24,32 @@ struct module {
 	bool is_main; /* the program itself */
 	/* the C library (libc, ld.so, libpthread ..., not libm): searched only when named */
 	bool is_libc;
-	int held; /* fd (O_PATH), in a list; -1: it is not held open */
+	int kept_fd; /* O_PATH; -1: it is not kept open */
 };
 
 struct module_list {
 	struct module *items;
 	size_t count;
-	bool is_incomplete; /* some file could not be found or reached, which was said */
+	bool is_incomplete; /* some file could not be found or reached, which was logged */
 	/* a process: has executable memory that is of no file, as compilers at run time make */
 	bool makes_code;
 };
 
 /*
- * 0, or with the failure said -ESRCH, -EACCES, -ENOMEM. One entry per file (device, inode) with
+ * 0, or with the failure logged -ESRCH, -EACCES, -ENOMEM. One entry per file (device, inode) with
  * executable mappings.
  */
 int module_list_of_process(pid_t pid, struct module_list *list);
 
 /*
- * The same for a second look: what is not said there is that the process has ended, or cannot be
- * read.
+ * The same for a second look: that the process has ended, or cannot be read, is
+ * not logged.
  */
 int module_list_read(pid_t pid, struct module_list *list);
 
 /*
  * The program at `path` (looked for in PATH if it has no slash), its interpreter and the libraries
- * that ld.so --list names. 0, or with the failure said -ENOENT, -EACCES, -ENOEXEC, -ENOMEM.
+ * that ld.so --list names. 0, or with the failure logged -ENOENT, -EACCES, -ENOEXEC, -ENOMEM.
  */
 int module_list_of_binary(const char *path, struct module_list *list);
 void module_list_close(struct module_list *list);
@@ -59,11 +59,11 @@ const struct module *module_list_find(const struct module_list *list, uint64_t d
 				      uint64_t inode);
 
 /*
- * Holds the file open, for as long as the list is: its path may come to mean another file, by an
+ * Keeps the file open, for as long as the list is: its path may come to mean another file, by an
  * exec in the process or a new file in its place. From then on probe_path is of that descriptor,
- * and for this process alone. 0, also if it is held already; -ESTALE if the path means another file
+ * and for this process alone. 0, also if it is kept open already; -ESTALE if the path means another file
  * by now; or -errno.
  */
-int module_hold(struct module *module);
+int module_keep_open(struct module *module);
 
 #endif

@@ -25,7 +25,7 @@ static size_t smaller(size_t a, size_t b)
  * Levenshtein's distance, upper and lower case alike, or more than the limit when it is more than
  * that.
  */
-static size_t distance(const char *a, const char *b, size_t length, size_t limit)
+static size_t name_distance(const char *a, const char *b, size_t length, size_t limit)
 {
 	size_t row[NEAREST_LONGEST + 1], a_length = strlen(a);
 
@@ -78,7 +78,7 @@ static struct span last_component(const char *name, size_t length)
 	return span;
 }
 
-static void insert(struct nearest *nearest, const char *name, size_t length, size_t found)
+static void insert_name(struct nearest *nearest, const char *name, size_t length, size_t found)
 {
 	size_t at = nearest->count;
 
@@ -107,15 +107,15 @@ void nearest_offer(struct nearest *nearest, const char *name, size_t length)
 
 	if (!length || length >= NEAREST_LONGEST)
 		return;
-	found = distance(nearest->wanted, name, length, nearest->limit);
+	found = name_distance(nearest->wanted, name, length, nearest->limit);
 	if (last.length != length)
-		found = smaller(found, distance(nearest->wanted, name + last.start, last.length,
-						nearest->limit));
+		found = smaller(found, name_distance(nearest->wanted, name + last.start,
+						     last.length, nearest->limit));
 	if (found > nearest->limit && wanted_length >= 3 &&
 	    memmem(name, length, nearest->wanted, wanted_length))
 		found = nearest->limit;
 	if (found <= nearest->limit)
-		insert(nearest, name, length, found);
+		insert_name(nearest, name, length, found);
 }
 
 const char *nearest_list(const struct nearest *nearest, char *text, size_t size)

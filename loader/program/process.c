@@ -21,7 +21,7 @@
 
 enum { KERNEL_THREAD = 0x00200000 }; /* PF_KTHREAD in the flags of /proc/PID/stat */
 
-/* What /proc/PID/stat says. */
+/* What /proc/PID/stat holds. */
 struct stat_line {
 	char state;
 	unsigned long flags;
@@ -220,7 +220,7 @@ int process_live_thread(pid_t pid, pid_t *tid)
 /* ---- opening ---- */
 
 /* 0 and the process that `pid` is, or is a thread of. */
-static int resolve(pid_t pid, struct process *process)
+static int resolve_process(pid_t pid, struct process *process)
 {
 	struct stat_line line;
 	char *status;
@@ -316,7 +316,7 @@ static int check_access(pid_t tid)
 static int open_resolved(pid_t pid, struct process *process)
 {
 	pid_t tid;
-	int err = resolve(pid, process);
+	int err = resolve_process(pid, process);
 
 	if (!err)
 		err = process_live_thread(process->pid, &tid);
@@ -336,7 +336,7 @@ static int open_resolved(pid_t pid, struct process *process)
 	return process_ended(process) ? -ESRCH : 0;
 }
 
-static void say_failure(pid_t pid, int err)
+static void log_failure(pid_t pid, int err)
 {
 	switch (err) {
 	case -ESRCH:
@@ -372,7 +372,7 @@ int process_open(pid_t pid, struct process *process)
 	*process = (struct process){.pidfd = -1};
 	err = pid > 0 ? open_resolved(pid, process) : -EINVAL;
 	if (err) {
-		say_failure(pid, err);
+		log_failure(pid, err);
 		process_close(process);
 		return err;
 	}

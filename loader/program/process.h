@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A running process as /proc shows it. Purpose: pids, threads, names, pid namespaces. One owner; a
- * snapshot unless said.
+ * snapshot unless stated.
  */
 #ifndef SCOPETRACE_PROGRAM_PROCESS_H
 #define SCOPETRACE_PROGRAM_PROCESS_H
@@ -21,8 +21,8 @@ struct process {
 };
 
 /*
- * Opens process `pid`. A thread id is resolved to its process, which is said. 0, or with the
- * failure said: -ESRCH no such process (or a zombie), -EACCES / -EPERM not ours to look at, -EINVAL
+ * Opens process `pid`. A thread id is resolved to its process, which is logged. 0, or with the
+ * failure logged: -ESRCH no such process (or a zombie), -EACCES / -EPERM not ours to look at, -EINVAL
  * pid <= 0 or a kernel thread.
  */
 int process_open(pid_t pid, struct process *process);
@@ -40,7 +40,7 @@ uint64_t process_stack_start(pid_t pid);
 
 /*
  * The name and the arguments (joined by blanks, malloc'ed; the name if there are none) of what
- * process `pid` runs now. 0, or -ESRCH, -ENOMEM ...; says nothing.
+ * process `pid` runs now. 0, or -ESRCH, -ENOMEM ...; logs nothing.
  */
 int process_read_name(pid_t pid, char comm[17], char **command);
 
@@ -51,12 +51,12 @@ struct process_thread {
 	char comm[17];
 };
 
-/* Its threads now, in a malloc'ed array. 0, -ESRCH when it has ended, -ENOMEM. Says nothing. */
+/* Its threads now, in a malloc'ed array. 0, -ESRCH when it has ended, -ENOMEM. Logs nothing. */
 int process_threads(const struct process *process, struct process_thread **threads, size_t *count);
 
 /*
  * A thread through whose /proc files the process's memory can be seen: the leader, or another when
- * the leader has ended before the rest. 0, -ESRCH, -ENOMEM. Says nothing.
+ * the leader has ended before the rest. 0, -ESRCH, -ENOMEM. Logs nothing.
  */
 int process_live_thread(pid_t pid, pid_t *tid);
 

@@ -21,7 +21,7 @@ enum selector_kind { SELECTOR_NAME, SELECTOR_GLOB, SELECTOR_REGEX };
 struct selector {
 	enum selector_kind kind;
 	char *text;    /* as given */
-	char *module;  /* a glob; NULL: not said */
+	char *module;  /* a glob; NULL: any */
 	char *pattern; /* without LIB: and slashes */
 	/* must occur in a mangled name whose demangled form matches; NULL: nothing known */
 	char *literal;
@@ -31,7 +31,7 @@ struct selector {
 
 /* ---- parsing ---- */
 
-static int refuse(const char *text, size_t column, const char *why)
+static int refuse_pattern(const char *text, size_t column, const char *why)
 {
 	log_error("pattern '%s': %s (column %zu)\n\t%s\n\t%*s^", text, why, column + 1, text,
 		  (int)column, "");
@@ -56,7 +56,7 @@ static const char *module_end(const char *text)
 
 /*
  * glibc copies what stands before a + or {n} once or n times, so that nested ones multiply what
- * regcomp needs of memory. All are taken for nested.
+ * regcomp needs of memory. All count as nested.
  */
 #define MOST_COPIES 65536ul
 
@@ -100,22 +100,23 @@ static int parse_regex(struct selector *selector, const char *text, size_t colum
 	int code;
 
 	if (length < 2 || selector->pattern[length - 1] != '/')
-		return refuse(text, column + length,
-			      "the closing / of the regular expression is missing");
+		return refuse_pattern(text, column + length,
+				      "the closing / of the regular expression is missing");
 	if (length == 2)
-		return refuse(text, column + 1, "the regular expression is empty");
+		return refuse_pattern(text, column + 1, "the regular expression is empty");
 	memmove(selector->pattern, selector->pattern + 1, length - 2);
 	selector->pattern[length - 2] = '\0';
 	excess = too_many_copies(selector->pattern);
 	if (excess)
-		return refuse(text, column + 1 + (size_t)(excess - selector->pattern),
-			      "it repeats too much (+ and {}) for the memory it would take");
+		return refuse_pattern(
+			text, column + 1 + (size_t)(excess - selector->pattern),
+			"it repeats too much (+ and {}) for the memory it would take");
 	code = regcomp(&selector->regex, selector->pattern, REG_EXTENDED | REG_NOSUB);
 	if (code == REG_ESPACE)
 		return -ENOMEM;
 	if (code) {
 		regerror(code, &selector->regex, message, sizeof(message));
-		return refuse(text, column + 1, message);
+		return refuse_pattern(text, column + 1, message);
 	}
 	selector->has_regex = true;
 	return 0;
@@ -165,7 +166,7 @@ static char *literal_of(const struct selector *selector)
 	return best ? strndup(best, best_length) : NULL;
 }
 
-static int parse(struct selector *selector, const char *text)
+static int parse_pattern(struct selector *selector, const char *text)
 {
 	const char *end = text[0] == '/' ? NULL : module_end(text);
 	size_t column = end ? (size_t)(end - text) + 1 : 0;
@@ -177,9 +178,9 @@ static int parse(struct selector *selector, const char *text)
 	if (!selector->text || !selector->pattern || (end && !selector->module))
 		return -ENOMEM;
 	if (end == text)
-		return refuse(text, 0, "the library before : is missing");
+		return refuse_pattern(text, 0, "the library before : is missing");
 	if (!selector->pattern[0])
-		return refuse(text, column, "the function's name is missing");
+		return refuse_pattern(text, column, "the function's name is missing");
 	if (selector->pattern[0] == '/') {
 		selector->kind = SELECTOR_REGEX;
 		return parse_regex(selector, text, column);
@@ -192,7 +193,7 @@ static int parse(struct selector *selector, const char *text)
 struct selector *selector_parse(const char *text)
 {
 	struct selector *selector = calloc(1, sizeof(*selector));
-	int err = selector ? parse(selector, text) : -ENOMEM;
+	int err = selector ? parse_pattern(selector, text) : -ENOMEM;
 
 	if (!err)
 		return selector;
@@ -362,7 +363,7 @@ static void find_nearest(const struct selector *selector, const struct symbol_ta
 		offer_names(selector, table, nearest);
 }
 
-static void say_no_module(const struct selector *selector, const struct symbol_table *table)
+static void log_no_module(const struct selector *selector, const struct symbol_table *table)
 {
 	char names[1024] = "";
 
@@ -386,7 +387,7 @@ static bool has_functions(const struct selector *selector, const struct symbol_t
 	return false;
 }
 
-static void say_no_match(const struct selector *selector, const struct symbol_table *table)
+static void log_no_match(const struct selector *selector, const struct symbol_table *table)
 {
 	struct symbol_query query = {
 		.matches = explained_name,
@@ -401,7 +402,7 @@ static void say_no_match(const struct selector *selector, const struct symbol_ta
 	for (size_t i = 0; i < table->modules.count; i++)
 		is_module_known |= matches_module(selector, &table->modules.items[i]);
 	if (!is_module_known) {
-		say_no_module(selector, table);
+		log_no_module(selector, table);
 		return;
 	}
 	find_nearest(selector, table, &nearest);
@@ -479,7 +480,7 @@ static int include_one(const char *text, const struct symbol_table *table, bool 
 	    !symbol_is_indirect(table, selector->pattern))
 		found = include_from(selector, table, true, marks);
 	if (!found)
-		say_no_match(selector, table);
+		log_no_match(selector, table);
 	selector_destroy(selector);
 	return found ? 0 : -ENOENT;
 }
@@ -518,8 +519,8 @@ static int check_count(size_t count, bool all)
 	return 0;
 }
 
-static int gather(const struct symbol_table *table, const bool *marks, bool all,
-		  const struct function ***chosen, size_t *count)
+static int gather_chosen(const struct symbol_table *table, const bool *marks, bool all,
+			 const struct function ***chosen, size_t *count)
 {
 	size_t marked = 0;
 	int err;
@@ -557,7 +558,7 @@ int selector_choose(const struct symbol_table *table, char *const *include, size
 	for (size_t i = 0; i < exclude_count && !err; i++)
 		err = exclude_one(exclude[i], table, marks);
 	if (!err)
-		err = gather(table, marks, all, chosen, count);
+		err = gather_chosen(table, marks, all, chosen, count);
 	if (err) {
 		free(*chosen);
 		*chosen = NULL;
@@ -571,7 +572,7 @@ int selector_choose(const struct symbol_table *table, char *const *include, size
 
 /* ---- @FILE ---- */
 
-static int append(const char *text, size_t length, char ***patterns, size_t *count)
+static int append_pattern(const char *text, size_t length, char ***patterns, size_t *count)
 {
 	char **grown = realloc(*patterns, (*count + 1) * sizeof(*grown));
 
@@ -593,7 +594,7 @@ static int append_lines(const char *text, char ***patterns, size_t *count)
 		while (last > first && strchr(" \t\r", text[last - 1]))
 			last--;
 		if (first < last && text[first] != '#' &&
-		    append(text + first, last - first, patterns, count))
+		    append_pattern(text + first, last - first, patterns, count))
 			return -ENOMEM;
 		text += line + (text[line] != '\0');
 	}
@@ -607,7 +608,7 @@ int selector_expand(const char *argument, char ***patterns, size_t *count)
 	int err;
 
 	if (argument[0] != '@') {
-		err = append(argument, strlen(argument), patterns, count);
+		err = append_pattern(argument, strlen(argument), patterns, count);
 	} else {
 		err = io_read_file(argument + 1, &text, &length);
 		if (err)

@@ -506,9 +506,9 @@ void symbol_table_close(struct symbol_table *table)
 	*table = (struct symbol_table){0};
 }
 
-static int hold_module(struct module *module)
+static int keep_module_open(struct module *module)
 {
-	int err = module_hold(module);
+	int err = module_keep_open(module);
 
 	if (err == -ESTALE || err == -ENOENT || err == -ESRCH)
 		log_error(
@@ -521,14 +521,14 @@ static int hold_module(struct module *module)
 	return err;
 }
 
-int symbol_table_hold(struct symbol_table *table, const struct function *const *functions,
-		      size_t count)
+int symbol_table_keep_open(struct symbol_table *table, const struct function *const *functions,
+			   size_t count)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < count && !err; i++)
 		if (functions[i])
-			err = hold_module(
+			err = keep_module_open(
 				&table->modules.items[functions[i]->module - table->modules.items]);
 	return err;
 }

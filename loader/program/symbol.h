@@ -19,7 +19,7 @@
 
 #include "program/module.h"
 
-/* What a hit costs, by the instruction under the probe (design: facts.md). */
+/* What a hit costs, by the instruction under the probe. */
 enum probe_cost {
 	PROBE_COST_NOP5 = 1, /* optimised by the kernel: cheapest */
 	PROBE_COST_EMULATED, /* push, nop, jmp: emulated */
@@ -47,7 +47,7 @@ struct function {
 };
 
 struct symbol_options {
-	/* --optimized: use nop5 sites even where the process may fork (design: hazards) */
+	/* --optimized: use nop5 sites even where the process may fork */
 	bool optimized;
 };
 
@@ -69,8 +69,8 @@ struct symbol_table {
 /*
  * The functions of a running process (all its mapped files, read through /proc/PID/exe and
  * map_files, so that deleted, replaced and container binaries work), or of a binary and the
- * libraries it will load (as ld.so --list tells). 0, or with the failure said: -ENOENT, -EACCES,
- * -ENOEXEC (not an ELF file; a script is told so), -ESRCH, -ENOMEM.
+ * libraries it will load (as ld.so --list tells). 0, or with the failure logged: -ENOENT, -EACCES,
+ * -ENOEXEC (not an ELF file; a script is reported as such), -ESRCH, -ENOMEM.
  */
 int symbol_table_of_process(pid_t pid, const struct symbol_options *options,
 			    struct symbol_table *table);
@@ -79,12 +79,12 @@ int symbol_table_of_binary(const char *path, const struct symbol_options *option
 void symbol_table_close(struct symbol_table *table);
 
 /*
- * Holds the files open in which these functions lie (those that are not NULL), until the table is
- * closed: what was read of them, and what is probed, stays one file. 0, or -errno, said: -ESTALE if
+ * Keeps the files open in which these functions lie (those that are not NULL), until the table is
+ * closed: what was read of them, and what is probed, stays one file. 0, or -errno, logged: -ESTALE if
  * the process runs another program by now, or a file was replaced.
  */
-int symbol_table_hold(struct symbol_table *table, const struct function *const *functions,
-		      size_t count);
+int symbol_table_keep_open(struct symbol_table *table, const struct function *const *functions,
+			   size_t count);
 
 /*
  * Fills in function->demangled, one of table->functions (demangling all of a big program would take

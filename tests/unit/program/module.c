@@ -166,7 +166,7 @@ Test(module, what_is_held_stays_the_same_file_over_an_exec)
 	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &left), 0);
 	function = find_function(&held, "changes", "main");
 	cr_assert_eq(
-		symbol_table_hold(&held, (const struct function *[]){NULL, function, function}, 3),
+		symbol_table_keep_open(&held, (const struct function *[]){NULL, function, function}, 3),
 		0);
 	cr_assert_eq(write(running.in, "\n", 1), 1);
 	read_line(&running);
@@ -175,7 +175,7 @@ Test(module, what_is_held_stays_the_same_file_over_an_exec)
 	function = find_function(&left, "changes", "main");
 	cr_assert_eq(image_open(function->module, &image), -ESTALE);
 	keep_messages();
-	cr_assert_eq(symbol_table_hold(&left, &function, 1), -ESTALE);
+	cr_assert_eq(symbol_table_keep_open(&left, &function, 1), -ESTALE);
 	cr_assert_not_null(strstr(messages(), "/changes (through /proc/"), "%s", messages());
 	symbol_table_close(&held);
 	symbol_table_close(&left);
@@ -193,7 +193,7 @@ Test(module, a_binary_that_is_replaced_is_no_longer_the_same)
 	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0);
 	function = find_function(&table, "p", "real_name");
 	shell("cp %s %s.new && mv %s.new %s", target_path("alias"), path, path, path);
-	cr_assert_eq(symbol_table_hold(&table, &function, 1), -ESTALE);
+	cr_assert_eq(symbol_table_keep_open(&table, &function, 1), -ESTALE);
 	symbol_table_close(&table);
 }
 
