@@ -59,6 +59,11 @@ struct function_code {
 	 */
 	bool (*find_part)(const struct exit_site *jump, bool is_entry, struct code_range *part,
 			  void *context);
+	/*
+	 * Raw name of the function whose address is in a word of the file (its GOT), or NULL.
+	 * NULL: nobody knows.
+	 */
+	const char *(*name_of_slot)(uint64_t slot, void *context);
 	void *context;
 };
 
@@ -81,6 +86,8 @@ struct function_shape {
 	bool loads_stack_pointer; /* from memory or another register, outside its own epilogue */
 	/* a branch inside goes to `probe`: an entry there may be a turn of a loop */
 	bool is_looped_to;
+	/* an instruction inside reads its own return address, or makes the address of it */
+	bool looks_at_return;
 	bool decoded; /* false: `why` tells; then nothing else here is to be relied on */
 	char why[160]; /* e.g. "bytes at +0x1a cannot be decoded", "notrack jump that may leave at +0x30" */
 };

@@ -112,23 +112,28 @@ static uint64_t slot_arm64(const uint8_t *b, uint64_t address)
 	return ((address + at) & ~0xfffull) + (uint64_t)(pages * 4096) + (ldr >> 10 & 0xfff) * 8;
 }
 
+const char *stubs_slot_name(const struct stubs *stubs, uint64_t slot)
+{
+	const struct stub_slot wanted = {.address = slot};
+	const struct stub_slot *found = stubs->count ? bsearch(&wanted, stubs->slots, stubs->count,
+							       sizeof(*stubs->slots), by_address)
+						     : NULL;
+
+	return found ? found->name : NULL;
+}
+
 const char *stubs_target(const struct stubs *stubs, uint64_t address)
 {
 	const struct image *image = stubs->image;
-	const struct stub_slot *found;
-	struct stub_slot wanted = {0};
 	uint8_t bytes[STUB_BYTES];
-	uint64_t offset;
+	uint64_t offset, slot = 0;
 
 	if (!stubs->count || !image_offset(image, address, &offset) ||
 	    pread(image->fd, bytes, sizeof(bytes), (off_t)offset) != (ssize_t)sizeof(bytes))
 		return NULL;
 	if (image->machine == EM_X86_64)
-		wanted.address = slot_x86(bytes, address);
+		slot = slot_x86(bytes, address);
 	else if (image->machine == EM_AARCH64)
-		wanted.address = slot_arm64(bytes, address);
-	if (!wanted.address)
-		return NULL;
-	found = bsearch(&wanted, stubs->slots, stubs->count, sizeof(*stubs->slots), by_address);
-	return found ? found->name : NULL;
+		slot = slot_arm64(bytes, address);
+	return slot ? stubs_slot_name(stubs, slot) : NULL;
 }

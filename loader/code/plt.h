@@ -29,6 +29,9 @@ struct stubs {
 int stubs_open(const struct image *image, struct stubs *stubs);
 void stubs_close(struct stubs *stubs); /* takes a zeroed one too */
 
+/* Raw name of the function whose address the dynamic linker puts into the word at `slot`, or NULL. */
+const char *stubs_slot_name(const struct stubs *stubs, uint64_t slot);
+
 /* Raw name of the function to which the stub at `address` jumps; NULL where no stub is. */
 const char *stubs_target(const struct stubs *stubs, uint64_t address);
 

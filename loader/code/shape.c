@@ -14,6 +14,7 @@
 #include "program/name.h"
 #include "code/plt.h"
 #include "code/reentry.h"
+#include "code/return_slot.h"
 #include "code/unwind.h"
 
 /* A symbol of a part: NAME.cold, NAME.cold.1. */
@@ -49,7 +50,8 @@ struct entry {
 	struct exit_site *turns;
 	size_t turn_count;
 	enum closed closed;
-	uint32_t visit; /* the last question of shapes_is_closed that came by */
+	enum closed looks; /* at its return address, itself or by a tail call */
+	uint32_t visit;	   /* the last question of shapes_is_closed that came by */
 };
 
 struct shapes {
@@ -212,6 +214,13 @@ static bool is_entry_frame(uint64_t address, bool *known, void *context)
 	return unwind_is_entry_frame(&reading->source->unwind, address, known);
 }
 
+static const char *name_of_slot(uint64_t slot, void *context)
+{
+	const struct reading *reading = context;
+
+	return stubs_slot_name(&reading->source->stubs, slot);
+}
+
 /* The last one that begins at or before the address, if it covers it. */
 static const struct cold *cold_of(const struct source *source, uint64_t address)
 {
@@ -300,6 +309,18 @@ static size_t add_known_part(struct reading *reading, const struct function *fun
 	return cold->size && read_range(reading, cold->address, cold->size, part) == 0;
 }
 
+/* A function that is refused is looked through all the same: --returns=uretprobe may want it. */
+static int read_code(const struct function_code *code, struct function_shape *shape)
+{
+	int err = function_shape_read(code, shape);
+	bool looks = false;
+
+	if (err != -ENOMEM && return_slot_read(code, &looks) == -ENOMEM)
+		return -ENOMEM;
+	shape->looks_at_return = looks;
+	return err;
+}
+
 static int read_function(const struct shapes *shapes, struct source *source,
 			 const struct function *function, struct function_shape *shape)
 {
@@ -312,6 +333,7 @@ static int read_function(const struct shapes *shapes, struct source *source,
 		.probe = function->address + (function->probe_offset - function->file_offset),
 		.is_entry_frame = is_entry_frame,
 		.find_part = find_part,
+		.name_of_slot = name_of_slot,
 		.context = &reading,
 	};
 	uint64_t size = size_of(source, function);
@@ -321,7 +343,7 @@ static int read_function(const struct shapes *shapes, struct source *source,
 		code.range_count += add_known_part(&reading, function, &ranges[1]);
 
 	if (!err)
-		err = function_shape_read(&code, shape);
+		err = read_code(&code, shape);
 	else if (err == -ENODATA)
 		snprintf(shape->why, sizeof(shape->why), "%s",
 			 !size ? "neither its symbol nor an unwind table tells where it ends"
@@ -470,6 +492,57 @@ void shapes_close(struct shapes *shapes)
 	free(shapes->entries);
 	free(shapes->sources);
 	free(shapes);
+}
+
+/*
+ * ---- functions that look at their return address -----------------------------------------------
+ */
+
+static bool looks_at_return(struct shapes *shapes, const struct function *function, int depth);
+
+/* A jump out of the function takes its return address along; of a call, what the callee is tells. */
+static bool leads_to_look(struct shapes *shapes, const struct function *function, uint64_t target,
+			  bool is_tail, int depth)
+{
+	const struct function *callee = function_at(shapes, function->module, target);
+	const char *import = shapes_import(shapes, function->module, target);
+	const char *name = import ? import : callee ? callee->name : NULL;
+
+	if (name && return_slot_is_read_by(name, is_tail))
+		return true;
+	return is_tail && callee && looks_at_return(shapes, callee, depth + 1);
+}
+
+enum { MOST_TAIL_CALLS = 8 }; /* in a row; what lies behind is taken to look */
+
+static bool looks_at_return(struct shapes *shapes, const struct function *function, int depth)
+{
+	struct entry *entry = NULL;
+	const struct function_shape *shape;
+	bool looks;
+
+	if (depth > MOST_TAIL_CALLS || entry_of(shapes, function, &entry) == -ENOMEM)
+		return true;
+	if (entry->looks)
+		return entry->looks == CLOSED_YES;
+	/* A circle of tail calls adds nothing. */
+	entry->looks = CLOSED_NO;
+	shape = &entry->shape;
+	looks = shape->looks_at_return;
+	for (size_t i = 0; i < shape->exit_count && !looks; i++) {
+		if (shape->exits[i].kind == SITE_JUMP || shape->exits[i].kind == SITE_CONDITIONAL)
+			looks = leads_to_look(shapes, function, shape->exits[i].target, true,
+					      depth);
+	}
+	for (size_t i = 0; i < shape->callee_count && !looks; i++)
+		looks = leads_to_look(shapes, function, shape->callees[i], false, depth);
+	entry->looks = looks ? CLOSED_YES : CLOSED_NO;
+	return looks;
+}
+
+bool shapes_looks_at_return(struct shapes *shapes, const struct function *function)
+{
+	return looks_at_return(shapes, function, 0);
 }
 
 /*

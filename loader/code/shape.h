@@ -47,6 +47,13 @@ bool shapes_is_amid_frame(struct shapes *shapes, const struct function *function
 const char *shapes_import(struct shapes *shapes, const struct module *module, uint64_t address);
 
 /*
+ * True if the function looks at its own return address (code/return_slot.h), or hands it on by a tail
+ * call to what does, or calls what looks at that of its caller: no uretprobe may replace it. Also true
+ * where memory is short.
+ */
+bool shapes_looks_at_return(struct shapes *shapes, const struct function *function);
+
+/*
  * True if nothing that runs between the function's entry and its return can unwind or switch stacks
  * past it: it is a leaf, or every call and every jump out of it goes directly to a function of the
  * same module of which the same is true. Signal handlers and asynchronous cancellation are for the

@@ -23,6 +23,7 @@ const char *return_reason_text(enum return_reason reason)
 		[RETURN_HAZARD] = "a uretprobe could kill the program",
 		[RETURN_EXEC] = "the process may exec a program that throws",
 		[RETURN_LOOP] = "a loop comes back to their entry",
+		[RETURN_OWN] = "they look at their own return address, which a uretprobe replaces",
 	};
 
 	return texts[reason];
@@ -67,7 +68,10 @@ static int choose_instruction(struct returns *returns, const struct function *fu
 	return 0;
 }
 
-/* In a process without hazards only a loop to the probe calls for instruction returns. */
+/*
+ * In a process without hazards only a loop to the probe, and what looks at its return address, calls
+ * for instruction returns.
+ */
 static int choose_harmless(struct returns *returns, const struct function *function,
 			   struct return_choice *choice)
 {
@@ -78,6 +82,8 @@ static int choose_harmless(struct returns *returns, const struct function *funct
 		return err;
 	if (!err && shape->is_looped_to)
 		return choose_instruction(returns, function, choice, RETURN_LOOP);
+	if (shapes_looks_at_return(returns->shapes, function))
+		return choose_instruction(returns, function, choice, RETURN_OWN);
 	choice->shape = err ? NULL : shape;
 	choice->mode = RETURNS_URETPROBE;
 	choice->reason = RETURN_HARMLESS;
@@ -117,6 +123,10 @@ static int choose_function(struct returns *returns, const struct function *funct
 		return choose_instruction(returns, function, choice, RETURN_ASKED);
 	if (mode == RETURNS_NONE)
 		return choose_none(returns, function, choice);
+	if (mode == RETURNS_URETPROBE && shapes_looks_at_return(returns->shapes, function))
+		return refuse_function(
+			returns, choice,
+			"it looks at its own return address, which a uretprobe replaces");
 	if (mode != RETURNS_AUTO) {
 		choice->mode = mode;
 		choice->reason = RETURN_ASKED;

@@ -28,6 +28,7 @@ enum return_reason {
 	RETURN_EXEC,
 	/* its own loop re-enters at the probe, and each time would use up a uretprobe */
 	RETURN_LOOP,
+	RETURN_OWN, /* it looks at its own return address, which a uretprobe replaces */
 	RETURN_REASONS,
 };
 

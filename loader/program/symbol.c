@@ -360,6 +360,12 @@ static void place_probe(struct function *function, uint16_t machine, struct wind
 		.machine = machine, .size = function->size, .address = function->file_offset};
 	struct entry_probe probe;
 
+	if (machine != EM_X86_64 && machine != EM_AARCH64) {
+		function->probe_offset = function->file_offset;
+		function->cost = PROBE_COST_REFUSED;
+		function->refused = "code of another kind than 64 bits, which is not understood";
+		return;
+	}
 	window_move(window, function->file_offset, wanted);
 	code.bytes = window->bytes + (function->file_offset - window->start);
 	code.length = window->length - (size_t)(function->file_offset - window->start);
