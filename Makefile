@@ -40,7 +40,7 @@ reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
 producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
 bpf_sources      := $(sort $(wildcard bpf/*.bpf.c))
 # Written in x86-64 assembler, for one exact machine code.
-x86_only         := twin zerosize loopentry redzone stackswitch jmpthrower
+x86_only         := lookers bits32 vectors twin zerosize loopentry redzone stackswitch jmpthrower
 target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
 target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
 	$(addprefix $(O)/targets/,$(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.cpp,%,$(wildcard tests/targets/*.cpp)))))
@@ -287,8 +287,34 @@ $(O)/targets/gostacks: tests/targets/gostacks.go
 	@mkdir -p $(@D)
 	$(Q)GOCACHE=$(abspath $(O))/go-cache GO111MODULE=off go build -o $@ $<
 
+# One function for each form of first instruction (tests/sites/generate.py), for tests/kernel/sites.sh.
+$(O)/targets/sites: tests/sites/run.c tests/sites/generate.py tests/sites/forms.txt
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)python3 tests/sites/generate.py tests/sites/forms.txt > $@.s
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -fno-stack-protector -fno-pie -no-pie $< $@.s -o $@
+
+# Built so that each function calls a profiler. (These are linked without -pg: gmon.out would be written.)
+$(O)/targets/lookers.profiled: tests/targets/lookers.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(target_flags) -pg -c $< -o $@.o
+	$(Q)$(CC) $@.o -o $@
+
+$(O)/targets/lookers.instrumented: tests/targets/lookers.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(target_flags) -finstrument-functions $< -o $@
+
+$(O)/targets/bits32: tests/targets/bits32.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -m32 -ffreestanding -fno-pie -fno-stack-protector -nostdlib -static -no-pie $< -o $@
+
+site_targets := $(if $(filter x86_64,$(ARCH)),$(addprefix $(O)/targets/,sites lookers.profiled lookers.instrumented))
+
 .PHONY: targets
-targets: $(target_programs) $(nop5_targets) $(hazard_targets) $(O)/stress/cycles
+targets: $(site_targets) $(target_programs) $(nop5_targets) $(hazard_targets) $(O)/stress/cycles
 
 include tests/proofs.mk
 
