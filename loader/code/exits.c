@@ -103,14 +103,47 @@ static struct part *part_of(struct walk *walk, uint64_t address)
 	return NULL;
 }
 
-static int add_part(struct walk *walk, const struct code_range *range)
+/*
+ * Takes off *range what a part holds already, since a byte belongs to one part: gcc may lay a cold part
+ * inside the size of its function, and tables may overlap. False: it lies around a part.
+ */
+static bool cut_range(const struct walk *walk, struct code_range *range)
+{
+	for (size_t i = 0; i < walk->part_count && range->size; i++) {
+		const struct code_range *other = &walk->parts[i].range;
+		uint64_t end = range->address + range->size,
+			 other_end = other->address + other->size;
+
+		if (range->address >= other_end || end <= other->address)
+			continue;
+		if (range->address < other->address && end > other_end)
+			return false;
+		if (range->address < other->address) {
+			range->size = other->address - range->address;
+		} else {
+			uint64_t cut = other_end < end ? other_end - range->address : range->size;
+
+			range->bytes += cut;
+			range->address += cut;
+			range->size -= cut;
+		}
+	}
+	return true;
+}
+
+static int add_part(struct walk *walk, const struct code_range *whole)
 {
 	struct part *part = &walk->parts[walk->part_count];
+	struct code_range cut = *whole, *range = &cut;
 
-	if (walk->part_count == MOST_PARTS)
-		return refuse(walk, range->address, "more than %d parts, one of them", MOST_PARTS);
 	if (!range->size || range->size > MOST_BYTES || range->size > UINT64_MAX - range->address)
 		return refuse(walk, range->address, "a part of %" PRIu64 " bytes", range->size);
+	if (!cut_range(walk, range))
+		return refuse(walk, range->address, "a part that lies around another one");
+	if (!range->size)
+		return 0;
+	if (walk->part_count == MOST_PARTS)
+		return refuse(walk, range->address, "more than %d parts, one of them", MOST_PARTS);
 	part->range = *range;
 	part->marks = calloc(1, range->size);
 	if (!part->marks)

@@ -293,3 +293,18 @@ Test(shape, the_c_library)
 	cr_assert_lt(refused * 40, count, "%zu of %zu are refused", refused, count);
 	close_shapes();
 }
+
+/* Parts that lie over one another: a byte belongs to one of them, and the reading ends. */
+Test(shape, parts_that_overlap_are_read_once, .timeout = 10)
+{
+	const char *path = build("gcc", "overlap.s");
+
+	if (!path)
+		cr_skip_test("no gcc");
+	open_shapes(path);
+	cr_assert_geq(shape_of("overlapped")->exit_count, 2);
+	close_shapes();
+	open_shapes(build("gcc -O2 -fno-reorder-functions", "coldinside.c"));
+	cr_assert_geq(shape_of("work")->exit_count, 2);
+	close_shapes();
+}
