@@ -56,13 +56,6 @@ struct draining {
  * ------------------------------------------------------------------------------------------
  */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int declare_functions(struct draining *d)
 {
 	struct event_output *output = capture_writer_output(d->writer);
@@ -74,7 +67,7 @@ static int declare_functions(struct draining *d)
 		const char *module;
 
 		err = pinned_function(d->pinned, i, &setting);
-		module = base_name(setting.module);
+		module = basename(setting.module);
 		info.address = setting.address;
 		if (!err)
 			err = output->string(output, setting.name, strlen(setting.name),

@@ -15,12 +15,12 @@
 
 /* ---- making ---- */
 
-static int read_process(struct plan *plan, const struct symbol_options *options, pid_t pid)
+static int read_process(struct plan *plan, pid_t pid)
 {
 	int err;
 
 	plan->stack = process_stack_start(pid);
-	err = symbol_table_of_process(pid, options, &plan->symbols);
+	err = symbol_table_of_process(pid, plan->options->optimized, &plan->symbols);
 	if (err || process_stack_start(pid) == plan->stack)
 		return err;
 	symbol_table_close(&plan->symbols);
@@ -33,12 +33,11 @@ static int read_process(struct plan *plan, const struct symbol_options *options,
 int plan_read_symbols(struct plan *plan, const struct plan_options *options, pid_t pid,
 		      const char *path)
 {
-	struct symbol_options symbols = {.optimized = options->optimized};
 	int err;
 
 	*plan = (struct plan){.options = options};
-	err = pid ? read_process(plan, &symbols, pid)
-		  : symbol_table_of_binary(path, &symbols, &plan->symbols);
+	err = pid ? read_process(plan, pid)
+		  : symbol_table_of_binary(path, options->optimized, &plan->symbols);
 	plan->has_symbols = !err;
 	return err;
 }

@@ -7,7 +7,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +23,7 @@
 #include "base/vec.h"
 #include "program/image.h"
 #include "program/module_list.h"
+#include "program/name.h"
 
 extern char **environ;
 
@@ -165,16 +165,13 @@ static int check_machine(const char *path, const struct image *image)
 static bool is_trusted_loader(const char *path)
 {
 	static const char *const patterns[] = {"ld-linux*.so.*", "ld-musl-*.so.*", "ld64.so.*",
-					       "ld-2.*.so", "ld.so.*"};
-	const char *slash = strrchr(path, '/');
+					       "ld-2.*.so",	 "ld.so.*",	   NULL};
 	char resolved[PATH_MAX];
 	struct stat status;
-	bool is_named_so = false;
 
-	for (size_t i = 0; slash && i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		is_named_so |= fnmatch(patterns[i], slash + 1, 0) == 0;
-	return is_named_so && path[0] == '/' && realpath(path, resolved) &&
-	       stat(resolved, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 &&
+	return path[0] == '/' && name_matches_any(patterns, basename(path)) &&
+	       realpath(path, resolved) && stat(resolved, &status) == 0 &&
+	       S_ISREG(status.st_mode) && status.st_uid == 0 &&
 	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -350,9 +347,8 @@ static int check_program(const char *path, struct image *image, bool is_program)
 
 static int list_file(const char *path, struct module_list *list)
 {
-	const char *slash = strrchr(path, '/');
 	struct module module = {
-		.path = (char *)path, .probe_path = (char *)path, .base = (char *)slash + 1};
+		.path = (char *)path, .probe_path = (char *)path, .base = basename(path)};
 	char loader[PATH_MAX];
 	struct image image;
 	bool is_program;

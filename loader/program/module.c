@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "program/module_list.h"
+#include "program/name.h"
 #include "program/process.h"
 
 /* ---- one module ---- */
@@ -28,14 +28,10 @@ static bool is_c_library(const char *base)
 		"libc.so*",    "libc-2.*",    "libc.musl-*", "ld-linux*",	"ld64.so*",
 		"ld-2.*",      "ld.so.1",     "ld-musl-*",   "libpthread.so.0", "libpthread-2.*",
 		"librt.so.1",  "librt-2.*",   "libdl.so.2",  "libdl-2.*",	"libutil.so.1",
-		"libutil-2.*", "linux-vdso*",
+		"libutil-2.*", "linux-vdso*", NULL,
 	};
 
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (fnmatch(patterns[i], base, 0) == 0)
-			return true;
-	}
-	return false;
+	return name_matches_any(patterns, base);
 }
 
 const struct module *module_list_find(const struct module_list *list, uint64_t device,
@@ -50,7 +46,6 @@ const struct module *module_list_find(const struct module_list *list, uint64_t d
 
 int module_list_add(struct module_list *list, const struct module_file *file)
 {
-	const char *slash = strrchr(file->path, '/');
 	struct module *grown;
 	struct module module = {
 		.device = file->device,
@@ -66,7 +61,7 @@ int module_list_add(struct module_list *list, const struct module_file *file)
 		return -ENOMEM;
 	list->items = grown;
 	module.path = strdup(file->path);
-	module.base = strdup(slash && slash[1] ? slash + 1 : file->path);
+	module.base = strdup(basename(file->path));
 	module.probe_path = strdup(file->probe_path);
 	module.is_libc = module.base && !file->is_main && is_c_library(module.base);
 	list->items[list->count++] = module;

@@ -2,6 +2,7 @@
 #include "program/name.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <string.h>
 
 /*
@@ -19,6 +20,13 @@ bool name_is_among(const char *const *names, const char *name, size_t length)
 			return true;
 	}
 	return false;
+}
+
+bool name_matches_any(const char *const *globs, const char *name)
+{
+	while (*globs && fnmatch(*globs, name, 0) != 0)
+		globs++;
+	return *globs;
 }
 
 bool name_is_exec(const char *name, size_t length)

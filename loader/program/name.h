@@ -12,6 +12,9 @@
 /* True if the first `length` bytes of `name` are one of `names`, which end with NULL. */
 bool name_is_among(const char *const *names, const char *name, size_t length);
 
+/* True if `name` matches one of these globs, which end with NULL. */
+bool name_matches_any(const char *const *globs, const char *name);
+
 /* True for a function by which a process goes on with another program. */
 bool name_is_exec(const char *name, size_t length);
 

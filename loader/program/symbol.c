@@ -381,10 +381,8 @@ static bool is_safe_from_fork(const struct symbol_table *table, const struct fun
 	return !table->may_fork && (!table->may_exec || function->module->is_main);
 }
 
-static int place_probes(struct symbol_table *table, const struct image *images,
-			const struct symbol_options *options)
+static int place_probes(struct symbol_table *table, const struct image *images, bool optimized)
 {
-	bool optimized = options && options->optimized;
 	struct window window = {.fd = -1, .bytes = malloc(WINDOW_BYTES)};
 	uint64_t end = 0; /* of all functions before, in this file */
 
@@ -432,8 +430,7 @@ static int open_image(const struct module *module, struct image *image)
 	return module->is_main ? err : 0;
 }
 
-static int fill_table(struct symbol_table *table, struct image *images,
-		      const struct symbol_options *options)
+static int fill_table(struct symbol_table *table, struct image *images, bool optimized)
 {
 	struct collector collector = {.table = table,
 				      .arena = &((struct owned *)table->owned)->arena};
@@ -450,7 +447,7 @@ static int fill_table(struct symbol_table *table, struct image *images,
 			break;
 	}
 	if (!err)
-		err = place_probes(table, images, options);
+		err = place_probes(table, images, optimized);
 	if (err)
 		log_error("reading the symbols failed: %s", strerror(-err));
 out:
@@ -459,7 +456,7 @@ out:
 	return err;
 }
 
-static int read_modules(struct symbol_table *table, const struct symbol_options *options)
+static int read_modules(struct symbol_table *table, bool optimized)
 {
 	struct image *images =
 		calloc(table->modules.count ? table->modules.count : 1, sizeof(*images));
@@ -467,7 +464,7 @@ static int read_modules(struct symbol_table *table, const struct symbol_options 
 
 	table->owned = calloc(1, sizeof(struct owned));
 	if (images && table->owned)
-		err = fill_table(table, images, options);
+		err = fill_table(table, images, optimized);
 	else
 		log_error("reading the symbols failed: %s", strerror(ENOMEM));
 	for (size_t i = 0; images && i < table->modules.count; i++)
@@ -478,24 +475,22 @@ static int read_modules(struct symbol_table *table, const struct symbol_options 
 	return err;
 }
 
-int symbol_table_of_process(pid_t pid, const struct symbol_options *options,
-			    struct symbol_table *table)
+int symbol_table_of_process(pid_t pid, bool optimized, struct symbol_table *table)
 {
 	int err;
 
 	*table = (struct symbol_table){0};
 	err = module_list_of_process(pid, &table->modules);
-	return err ? err : read_modules(table, options);
+	return err ? err : read_modules(table, optimized);
 }
 
-int symbol_table_of_binary(const char *path, const struct symbol_options *options,
-			   struct symbol_table *table)
+int symbol_table_of_binary(const char *path, bool optimized, struct symbol_table *table)
 {
 	int err;
 
 	*table = (struct symbol_table){0};
 	err = module_list_of_binary(path, &table->modules);
-	return err ? err : read_modules(table, options);
+	return err ? err : read_modules(table, optimized);
 }
 
 void symbol_table_close(struct symbol_table *table)

@@ -46,11 +46,6 @@ struct function {
 	bool is_untyped; /* STT_NOTYPE in an executable section: matched by its exact name only */
 };
 
-struct symbol_options {
-	/* --optimized: use nop5 sites even where the process may fork */
-	bool optimized;
-};
-
 struct symbol_table {
 	struct module_list modules;
 	struct function *functions; /* by module, then address */
@@ -69,13 +64,12 @@ struct symbol_table {
 /*
  * The functions of a running process (all its mapped files, read through /proc/PID/exe and
  * map_files, so that deleted, replaced and container binaries work), or of a binary and the
- * libraries it will load (as ld.so --list tells). 0, or with the failure logged: -ENOENT, -EACCES,
+ * libraries it will load (by ld.so --list). With `optimized` probes lie on nop5 sites even where the
+ * process may fork. 0, or with the failure logged: -ENOENT, -EACCES,
  * -ENOEXEC (not an ELF file; a script is reported as such), -ESRCH, -ENOMEM.
  */
-int symbol_table_of_process(pid_t pid, const struct symbol_options *options,
-			    struct symbol_table *table);
-int symbol_table_of_binary(const char *path, const struct symbol_options *options,
-			   struct symbol_table *table);
+int symbol_table_of_process(pid_t pid, bool optimized, struct symbol_table *table);
+int symbol_table_of_binary(const char *path, bool optimized, struct symbol_table *table);
 void symbol_table_close(struct symbol_table *table);
 
 /*

@@ -79,13 +79,6 @@ void capture_unblock_signals(struct capture *c)
 
 /* ---- the target ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static char *join(char *const *words)
 {
 	char *joined = NULL;
@@ -106,7 +99,7 @@ static int name_launched(struct capture *c)
 	free(c->process.command);
 	c->process.command = join(c->options->command);
 	snprintf(c->process.comm, sizeof(c->process.comm), "%.15s",
-		 base_name(c->options->command[0]));
+		 basename(c->options->command[0]));
 	return c->process.command ? 0 : -ENOMEM;
 }
 

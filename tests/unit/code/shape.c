@@ -14,7 +14,7 @@ static struct shapes *shapes;
 
 static void open_shapes(const char *path)
 {
-	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0, "%s", path);
+	cr_assert_eq(symbol_table_of_binary(path, false, &table), 0, "%s", path);
 	shapes = shapes_open(&table);
 	cr_assert_not_null(shapes);
 }

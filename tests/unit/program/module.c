@@ -71,7 +71,7 @@ static void assert_found_in_memory(pid_t pid, const char *base, const char *name
 	uint8_t on_disk[16], in_memory[16];
 	struct symbol_table table;
 
-	cr_assert_eq(symbol_table_of_process(pid, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_process(pid, false, &table), 0);
 	function = find_function(&table, base, name);
 	cr_assert_not_null(function, "%s:%s", base, name);
 	file_bytes(function->module->probe_path, function->file_offset, on_disk, sizeof(on_disk));
@@ -162,12 +162,12 @@ Test(module, what_is_held_stays_the_same_file_over_an_exec)
 	const struct function *function;
 	struct image image;
 
-	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &held), 0);
-	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &left), 0);
+	cr_assert_eq(symbol_table_of_process(running.pid, false, &held), 0);
+	cr_assert_eq(symbol_table_of_process(running.pid, false, &left), 0);
 	function = find_function(&held, "changes", "main");
-	cr_assert_eq(
-		symbol_table_keep_open(&held, (const struct function *[]){NULL, function, function}, 3),
-		0);
+	cr_assert_eq(symbol_table_keep_open(
+			     &held, (const struct function *[]){NULL, function, function}, 3),
+		     0);
 	cr_assert_eq(write(running.in, "\n", 1), 1);
 	read_line(&running);
 	cr_assert_eq(image_open(function->module, &image), 0);
@@ -190,7 +190,7 @@ Test(module, a_binary_that_is_replaced_is_no_longer_the_same)
 
 	snprintf(path, sizeof(path), "%s/p", scratch());
 	shell("cp %s %s", target_path("alias"), path);
-	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_binary(path, false, &table), 0);
 	function = find_function(&table, "p", "real_name");
 	shell("cp %s %s.new && mv %s.new %s", target_path("alias"), path, path, path);
 	cr_assert_eq(symbol_table_keep_open(&table, &function, 1), -ESTALE);

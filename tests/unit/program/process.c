@@ -199,7 +199,7 @@ Test(process, lives_while_one_thread_lives)
 	cr_assert_eq(count, 1);
 	cr_assert_neq(threads[0].tid, pid);
 	free(threads);
-	cr_assert_eq(symbol_table_of_process(pid, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_process(pid, false, &table), 0);
 	cr_assert_not_null(find_function(&table, NULL, "main"));
 	symbol_table_close(&table);
 	kill(pid, SIGKILL);

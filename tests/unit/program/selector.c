@@ -12,7 +12,7 @@ static struct symbol_table table;
 
 static void open_table(const char *name)
 {
-	cr_assert_eq(symbol_table_of_binary(target_path(name), NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_binary(target_path(name), false, &table), 0);
 	keep_messages();
 }
 
@@ -165,12 +165,12 @@ Test(selector, what_was_inlined_is_explained)
 	      "tiny(c); }' "
 	      ">%s.c && gcc -O2 -g %s.c -o %s",
 	      path, path, path);
-	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_binary(path, false, &table), 0);
 	keep_messages();
 	assert_explains("tiny", "tiny in inlined was inlined wherever it is called");
 	close_table();
 	shell("strip %s", path);
-	cr_assert_eq(symbol_table_of_binary(path, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_binary(path, false, &table), 0);
 	assert_explains("tiny", "there are no symbols to match");
 	close_table();
 }

@@ -12,7 +12,7 @@
 
 static void open_binary(const char *path, struct symbol_table *table)
 {
-	cr_assert_eq(symbol_table_of_binary(path, NULL, table), 0, "%s", path);
+	cr_assert_eq(symbol_table_of_binary(path, false, table), 0, "%s", path);
 }
 
 /* Builds C text with these flags; returns its path, static until the next call. */
@@ -42,7 +42,7 @@ static void assert_offsets_are_true(const char *path)
 	const struct module *module = NULL;
 	uint64_t bias = 0;
 
-	cr_assert_eq(symbol_table_of_process(running.pid, NULL, &table), 0);
+	cr_assert_eq(symbol_table_of_process(running.pid, false, &table), 0);
 	cr_assert_gt(table.count, 1000);
 	for (size_t i = 0; i < table.count; i++) {
 		const struct function *f = &table.functions[i];
@@ -311,12 +311,11 @@ Test(symbol, a_stripped_program_that_exports_nothing_has_none)
 static uint64_t probe_distance(const char *path, const char *base, const char *name, bool optimized,
 			       enum probe_cost *cost)
 {
-	struct symbol_options options = {.optimized = optimized};
 	const struct function *function;
 	struct symbol_table table;
 	uint64_t distance;
 
-	cr_assert_eq(symbol_table_of_binary(path, &options, &table), 0);
+	cr_assert_eq(symbol_table_of_binary(path, optimized, &table), 0);
 	function = find_function(&table, base, name);
 	cr_assert_not_null(function);
 	distance = function->probe_offset - function->file_offset;
@@ -429,7 +428,7 @@ static void read_all_of(const char *path)
 	struct symbol_table table;
 	struct hazard hazard;
 
-	if (symbol_table_of_binary(path, NULL, &table))
+	if (symbol_table_of_binary(path, false, &table))
 		return;
 	hazard_check(&table.modules, &hazard);
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
