@@ -184,29 +184,6 @@ static int read_range(struct reading *reading, uint64_t address, uint64_t size,
  * ---------------------------------------------------------------
  */
 
-/*
- * The function of this module at exactly this address, or NULL: table->functions is sorted by both.
- */
-static const struct function *function_at(const struct shapes *shapes, const struct module *module,
-					  uint64_t address)
-{
-	const struct symbol_table *table = shapes->table;
-
-	for (size_t low = 0, high = table->count; low < high;) {
-		size_t middle = low + (high - low) / 2;
-		const struct function *function = &table->functions[middle];
-
-		if (function->module == module && function->address == address)
-			return function;
-		if (function->module < module ||
-		    (function->module == module && function->address < address))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
 static bool is_entry_frame(uint64_t address, bool *known, void *context)
 {
 	const struct reading *reading = context;
@@ -261,7 +238,7 @@ static bool find_part(const struct exit_site *jump, bool is_entry, struct code_r
 	if (cold)
 		return read_range(reading, cold->address, cold->size, part) == 0;
 	range = unwind_range_of(unwind, target);
-	if (!range || function_at(reading->shapes, reading->module, range->address))
+	if (!range || symbol_table_find(reading->shapes->table, reading->module, range->address))
 		return false;
 	if (jump->kind != SITE_CONDITIONAL &&
 	    (is_entry || unwind_is_entry_frame(unwind, target, &known) || !known))
@@ -301,7 +278,7 @@ static size_t add_known_part(struct reading *reading, const struct function *fun
 		range = unwind_part_of(&source->unwind, range);
 	else
 		range = NULL;
-	if (range && !function_at(reading->shapes, reading->module, range->address))
+	if (range && !symbol_table_find(reading->shapes->table, reading->module, range->address))
 		return read_range(reading, range->address, range->size, part) == 0;
 	if (!hash_map_get(&source->by_name, name, &index) || index == NOT_ONE)
 		return 0;
@@ -504,7 +481,7 @@ static bool looks_at_return(struct shapes *shapes, const struct function *functi
 static bool leads_to_look(struct shapes *shapes, const struct function *function, uint64_t target,
 			  bool is_tail, int depth)
 {
-	const struct function *callee = function_at(shapes, function->module, target);
+	const struct function *callee = symbol_table_find(shapes->table, function->module, target);
 	const char *import = shapes_import(shapes, function->module, target);
 	const char *name = import ? import : callee ? callee->name : NULL;
 
@@ -609,9 +586,9 @@ bool shapes_is_closed(struct shapes *shapes, const struct function *function)
 
 		is_closed = shapes_of(shapes, search.found[i], &shape) == 0;
 		for (size_t k = 0; is_closed && k < shape->callee_count; k++)
-			is_closed = reach(
-				shapes, &search,
-				function_at(shapes, search.found[i]->module, shape->callees[k]));
+			is_closed = reach(shapes, &search,
+					  symbol_table_find(shapes->table, search.found[i]->module,
+							    shape->callees[k]));
 	}
 	/*
 	 * Whatever a closed function leads to is closed too; of an open one only itself is known.

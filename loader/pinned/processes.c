@@ -48,13 +48,13 @@ static bool is_module(const struct function_setting *setting, const struct modul
 static const struct function *find_function(const struct symbol_table *symbols,
 					    const struct function_setting *setting)
 {
-	for (size_t i = 0; i < symbols->count; i++) {
-		const struct function *function = &symbols->functions[i];
+	const struct function *found = NULL;
 
-		if (function->address == setting->address && is_module(setting, function->module))
-			return function;
-	}
-	return NULL;
+	for (size_t i = 0; i < symbols->modules.count && !found; i++)
+		if (is_module(setting, &symbols->modules.items[i]))
+			found = symbol_table_find(symbols, &symbols->modules.items[i],
+						  setting->address);
+	return found;
 }
 
 static int refuse_fork(const struct adding *a, const char *name)

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/demangle.h"
 #include "base/log.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "program/arena.h"
 #include "program/image.h"
@@ -505,6 +506,20 @@ void symbol_table_close(struct symbol_table *table)
 	free(table->functions);
 	module_list_close(&table->modules);
 	*table = (struct symbol_table){0};
+}
+
+const struct function *symbol_table_find(const struct symbol_table *table,
+					 const struct module *module, uint64_t address)
+{
+	const struct function *functions = table->functions;
+	size_t i;
+
+	SEARCH_FIRST(i, table->count,
+		     functions[i].module < module ||
+			     (functions[i].module == module && functions[i].address < address));
+	return i < table->count && functions[i].module == module && functions[i].address == address
+		       ? &functions[i]
+		       : NULL;
 }
 
 static int keep_module_open(struct module *module)

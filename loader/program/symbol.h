@@ -72,6 +72,10 @@ int symbol_table_of_process(pid_t pid, bool optimized, struct symbol_table *tabl
 int symbol_table_of_binary(const char *path, bool optimized, struct symbol_table *table);
 void symbol_table_close(struct symbol_table *table);
 
+/* The function of this module at exactly this address, or NULL. */
+const struct function *symbol_table_find(const struct symbol_table *table,
+					 const struct module *module, uint64_t address);
+
 /*
  * Keeps the files open in which these functions lie (those that are not NULL), until the table is
  * closed: what was read of them, and what is probed, stays one file. 0, or -errno, logged: -ESTALE if
