@@ -112,7 +112,7 @@ END
 	run "$SCOPETRACE" record -o "$T/odd.scope" -f odd -f even -- "$T/odd"
 	expect_status 0 "record -- odd"
 	expect_text "$T/run.err" 'armed 1 of 2 functions' "a function that cannot be probed"
-	expect_text "$T/run.err" 'refuses a probe on odd ' "a function that cannot be probed"
+	expect_text "$T/run.err" 'no probe may sit at the entry of odd, which is a lock' "a function that cannot be probed"
 	expect_text "$T/run.err" ' 100 calls;' "a function that cannot be probed"
 fi
 
