@@ -65,6 +65,8 @@ static const char *const handlers[] = {
 	"ssignal",   "sigset", "sigvec",     NULL,
 };
 
+static const char *const jumps[] = {"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", NULL};
+
 struct check {
 	const struct module *module;
 	struct hazard *hazard;
@@ -190,6 +192,7 @@ static int check_symbol(const struct image_symbol *symbol, void *context)
 		return 0;
 	length = name_without_version(symbol->name);
 	check->hazard->handles_signals |= name_is_among(handlers, symbol->name, length);
+	check->hazard->jumps |= name_is_among(jumps, symbol->name, length);
 	check->hazard->execs |= name_is_exec(symbol->name, length);
 	for (size_t i = 0; i < LENGTH(raisers); i++) {
 		if (raisers[i].name[0] != symbol->name[0] ||

@@ -57,6 +57,9 @@ struct hazard {
 	/* Some object may exec: what is hooked of shared libraries then goes on in another program. Not
 	 * evidence by itself, nor part of `found`. */
 	bool execs;
+	/* Some object may longjmp. Not evidence either: nothing breaks, but the kernel keeps 64 pending
+	 * returns of a thread, and each that is jumped over stays among them. */
+	bool jumps;
 	bool handles_signals;
 	bool interrupts; /* asynchronous without a handler */
 };

@@ -23,6 +23,9 @@ const char *return_reason_text(enum return_reason reason)
 		[RETURN_HAZARD] = "a uretprobe could kill the program",
 		[RETURN_EXEC] = "the process may exec a program that throws",
 		[RETURN_LOOP] = "a loop comes back to their entry",
+		[RETURN_JUMPS] =
+			"the program may longjmp out of them, after which returns are lost",
+		[RETURN_RECURSES] = "they call themselves, and the kernel sees 64 returns at once",
 		[RETURN_OWN] = "they look at their own return address, which a uretprobe replaces",
 	};
 
@@ -68,9 +71,18 @@ static int choose_instruction(struct returns *returns, const struct function *fu
 	return 0;
 }
 
+static bool calls_itself(const struct function_shape *shape, const struct function *function)
+{
+	for (size_t i = 0; i < shape->callee_count; i++) {
+		if (shape->callees[i] == function->address)
+			return true;
+	}
+	return false;
+}
+
 /*
- * In a process without hazards only a loop to the probe, and what looks at its return address, calls
- * for instruction returns.
+ * In a process without hazards a uretprobe breaks nothing: probes on the exits are chosen where it would
+ * see less, or show, if the exits are known.
  */
 static int choose_harmless(struct returns *returns, const struct function *function,
 			   struct return_choice *choice)
@@ -84,6 +96,10 @@ static int choose_harmless(struct returns *returns, const struct function *funct
 		return choose_instruction(returns, function, choice, RETURN_LOOP);
 	if (shapes_looks_at_return(returns->shapes, function))
 		return choose_instruction(returns, function, choice, RETURN_OWN);
+	if (!err && calls_itself(shape, function))
+		return choose_instruction(returns, function, choice, RETURN_RECURSES);
+	if (!err && returns->hazard->jumps && !shapes_is_closed(returns->shapes, function))
+		return choose_instruction(returns, function, choice, RETURN_JUMPS);
 	choice->shape = err ? NULL : shape;
 	choice->mode = RETURNS_URETPROBE;
 	choice->reason = RETURN_HARMLESS;

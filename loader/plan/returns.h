@@ -28,7 +28,9 @@ enum return_reason {
 	RETURN_EXEC,
 	/* its own loop re-enters at the probe, and each time would use up a uretprobe */
 	RETURN_LOOP,
-	RETURN_OWN, /* it looks at its own return address, which a uretprobe replaces */
+	RETURN_JUMPS,	 /* a longjmp may leave it, and the kernel would keep its uretprobe */
+	RETURN_RECURSES, /* it calls itself, and the kernel has 64 uretprobes for a thread */
+	RETURN_OWN,	 /* it looks at its own return address, which a uretprobe replaces */
 	RETURN_REASONS,
 };
 

@@ -4,7 +4,7 @@
 # mode, and what cannot be hooked so is named.
 . "$(dirname "$0")/lib.sh"
 
-need "$SCOPETRACE" "$O/targets/lookers" "$O/targets/lookers.profiled" "$O/targets/bits32"
+need "$SCOPETRACE" "$O/targets/deepjump" "$O/targets/lookers" "$O/targets/lookers.profiled" "$O/targets/bits32"
 snapshot "$T/before"
 
 # calls FILE NAME: by the report, in $calls.
@@ -44,6 +44,22 @@ for build in profiled instrumented; do
 	expect_status 0 "functions of lookers.$build"
 	expect_text "$T/run.out" '^look_own .* instruction$' "lookers.$build"
 done
+
+say "== calls left by longjmp from ever deeper: the kernel would keep 64 uretprobes for them, and see no return after"
+run "$SCOPETRACE" record -f left -f after -o "$T/jump.scope" -- "$O/targets/deepjump"
+expect_status 0 "deepjump"
+expect_text "$T/run.out" '^left 70 after 100$' "deepjump"
+expect_text "$T/run.err" 'may longjmp out of them' "the reason"
+calls "$T/jump.scope" after
+[ "$calls" = 100 ] || fail "deepjump: $calls calls of after, not 100"
+calls "$T/jump.scope" left
+[ "$calls" = 70 ] || fail "deepjump: $calls calls of left, not 70"
+# By uretprobe the later ones are not seen, and the account tells.
+run "$SCOPETRACE" record --returns=uretprobe -f left -f after -o "$T/jump.scope" -- "$O/targets/deepjump"
+expect_status 0 "deepjump by uretprobe"
+calls "$T/jump.scope" after
+say "by uretprobe $calls of 100 calls are seen: $(grep -o '[0-9]* too deep' "$T/run.err")"
+[ "$calls" = 100 ] || expect_text "$T/run.err" ' [1-9][0-9]* too deep' "calls without a return"
 
 say "== code of 32 bits"
 run "$SCOPETRACE" functions "$O/targets/bits32" twice
