@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "program/image.h"
 #include "program/name.h"
@@ -201,16 +202,9 @@ static const char *name_of_slot(uint64_t slot, void *context)
 /* The last one that begins at or before the address, if it covers it. */
 static const struct cold *cold_of(const struct source *source, uint64_t address)
 {
-	size_t low = 0, high = source->cold_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (source->colds[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, source->cold_count, source->colds[low].address <= address);
 	if (!low || address - source->colds[low - 1].address >= source->colds[low - 1].size)
 		return NULL;
 	return &source->colds[low - 1];

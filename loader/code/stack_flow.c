@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 #include "code/insn.h"
 #include "code/stack_step.h"
@@ -439,16 +440,9 @@ static int pass(struct stack_flow *flow, size_t index, size_t at)
 /* The first edge to this step. */
 static size_t first_edge(const struct stack_flow *flow, size_t to)
 {
-	size_t low = 0, high = flow->edge_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (flow->edges[middle].to < to)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, flow->edge_count, flow->edges[low].to < to);
 	return low;
 }
 

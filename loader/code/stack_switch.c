@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 #include "code/insn.h"
 #include "code/stack_bytes.h"
@@ -188,16 +189,9 @@ static int open_tables(struct scan *scan)
 /* How many of the `count` values, sorted, are not above this one. */
 static size_t count_up_to(const uint64_t *values, size_t count, uint64_t value)
 {
-	size_t low = 0, high = count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (values[middle] <= value)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, count, values[low] <= value);
 	return low;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 /* DWARF's numbers of the stack pointers. */
@@ -320,16 +321,9 @@ void unwind_close(struct unwind *unwind)
 
 const struct unwind_range *unwind_range_of(const struct unwind *unwind, uint64_t address)
 {
-	size_t low = 0, high = unwind->count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (unwind->ranges[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, unwind->count, unwind->ranges[low].address <= address);
 	if (!low || address - unwind->ranges[low - 1].address >= unwind->ranges[low - 1].size)
 		return NULL;
 	return &unwind->ranges[low - 1];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "file/page_cache.h"
 #include "file/deflate.h"
@@ -411,16 +412,9 @@ void chunk_reader_drop(struct chunk_reader *reader, const struct chunk_drop *dro
 /* The first drop of the chunk at `offset`, or of one behind it. */
 static size_t first_drop(const struct chunk_reader *reader, uint64_t offset)
 {
-	size_t low = 0, high = reader->drop_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (reader->drops[middle].offset < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, reader->drop_count, reader->drops[low].offset < offset);
 	return low;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "file/join_losses.h"
 
@@ -300,16 +301,9 @@ static size_t first_behind(const struct capture_join *join, const struct origin 
 {
 	struct candidate wanted = {
 		.place = origin->place, .number = origin->number, .file = file + 1};
-	size_t low = 0, high = join->candidate_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare(&join->candidates[middle], &wanted) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, join->candidate_count, compare(&join->candidates[low], &wanted) < 0);
 	return low;
 }
 

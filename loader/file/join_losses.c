@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 /*
@@ -62,17 +63,11 @@ int lost_ranges_sort(struct lost_ranges *ranges)
 /* True if one of them begins at or before the claim, and one that does reaches beyond it. */
 static bool is_lost(const struct lost_ranges *ranges, uint32_t place, uint64_t claim)
 {
-	size_t low = 0, high = ranges->count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct lost_range *range = &ranges->items[middle];
-
-		if (compare_places(range->place, range->first, place, claim) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, ranges->count,
+		     compare_places(ranges->items[low].place, ranges->items[low].first, place,
+				    claim) <= 0);
 	return low && ranges->items[low - 1].place == place && ranges->reach[low - 1] > claim;
 }
 

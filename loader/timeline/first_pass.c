@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "base/search.h"
 #include "timeline/order.h"
 
 #define TIME_MAX ((uint64_t)INT64_MAX)
@@ -141,17 +142,10 @@ static struct thread_mark *enter_region(struct capture *capture, struct thread_e
 /* The region in whose time of the thread `ns` is. */
 static uint32_t region_at(const struct thread_events *thread, uint64_t ns)
 {
-	size_t low = 0, high = thread->mark_count;
+	size_t behind;
 
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->marks[middle].bound_ns <= ns)
-			low = middle;
-		else
-			high = middle;
-	}
-	return thread->marks[low].region;
+	SEARCH_FIRST(behind, thread->mark_count, thread->marks[behind].bound_ns <= ns);
+	return thread->marks[behind ? behind - 1 : 0].region;
 }
 
 static struct carried *carry(struct capture *capture, const struct thread_events *thread,

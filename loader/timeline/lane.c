@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 /* What happened to a tid, in this order at equal times. */
@@ -100,16 +101,9 @@ static int collect_turns(struct turns *turns, const struct thread_events *thread
 /* The first moment behind `ns`. */
 static struct turn_count *turn_behind(const struct thread_events *thread, uint64_t ns)
 {
-	size_t low = 0, high = thread->turn_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->turns[middle].time_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, thread->turn_count, thread->turns[low].time_ns <= ns);
 	return &thread->turns[low];
 }
 

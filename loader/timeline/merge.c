@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 /*
@@ -268,16 +269,10 @@ size_t merge_losses(struct loss_event *losses, size_t count)
 static size_t losses_up_to(const struct capture *capture, uint32_t pid, uint16_t ring, uint64_t ns)
 {
 	const struct loss_event key = {.pid = pid, .index = ring, .first_ns = ns};
-	size_t low = 0, high = capture->segment_loss_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (loss_order(&capture->segment_losses[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, capture->segment_loss_count,
+		     loss_order(&capture->segment_losses[low], &key) <= 0);
 	return low;
 }
 
@@ -306,16 +301,9 @@ static void cut_at_loss(const struct merge *merge, struct scope *scope)
 /* The stop of a start that lies in a later region; NULL if there is none. */
 static const struct late_stop *late_stop_of(const struct thread_events *thread, uint32_t start)
 {
-	size_t low = 0, high = thread->stop_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->stops[middle].start < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, thread->stop_count, thread->stops[low].start < start);
 	return low < thread->stop_count && thread->stops[low].start == start ? &thread->stops[low]
 									     : NULL;
 }
@@ -716,16 +704,9 @@ static int sweep_part(struct merge *merge)
 /* The first interval that has not ended before `ns`; `count` if all have. */
 static size_t first_not_over(const struct interval *intervals, size_t count, uint64_t ns)
 {
-	size_t low = 0, high = count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intervals[middle].last_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, count, intervals[low].last_ns < ns);
 	return low;
 }
 

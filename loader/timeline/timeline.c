@@ -8,6 +8,7 @@
 
 #include "base/demangle.h"
 #include "base/log.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "event/accounting.h"
 #include "timeline/async.h"
@@ -159,17 +160,11 @@ static const struct process_change *change_at(const struct timeline *timeline, u
 					      uint64_t ns)
 {
 	const struct process_change *changes = timeline->process_changes;
-	size_t low = 0, high = timeline->process_change_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (changes[middle].process < process ||
-		    (changes[middle].process == process && changes[middle].time_ns <= ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, timeline->process_change_count,
+		     changes[low].process < process ||
+			     (changes[low].process == process && changes[low].time_ns <= ns));
 	return low && changes[low - 1].process == process ? &changes[low - 1] : &changes[low];
 }
 
@@ -196,16 +191,9 @@ static int by_name_time(const void *a, const void *b)
 /* The first of the names that the thread gave itself in this run, or behind it. */
 static size_t first_own_name(const struct thread_events *thread, const struct manual_run *run)
 {
-	size_t low = 0, high = thread->name_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->names[middle].order < run->first)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, thread->name_count, thread->names[low].order < run->first);
 	return low;
 }
 

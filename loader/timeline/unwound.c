@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 #define STACKS_MAX  4096 /* of one thread that are told apart */
@@ -90,17 +91,10 @@ static struct live_call pop_end(struct live_calls *heap)
 
 static size_t range_of(const struct unwound *unwound, uint64_t sp)
 {
-	size_t low = 0, high = unwound->range_count;
+	size_t behind;
 
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (unwound->ranges[middle].first_sp <= sp)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(behind, unwound->range_count, unwound->ranges[behind].first_sp <= sp);
+	return behind ? behind - 1 : 0;
 }
 
 static int open_range(struct unwound *unwound, size_t at, uint64_t first_sp)
@@ -382,16 +376,9 @@ static int take_all(struct unwound *unwound, const struct unwound_step *step)
 
 static void look_up_end(const struct thread_events *thread, struct raw_call *call)
 {
-	size_t low = 0, high = thread->end_count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->ends[middle].order < call->order)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, thread->end_count, thread->ends[low].order < call->order);
 	if (low < thread->end_count && thread->ends[low].order == call->order &&
 	    thread->ends[low].end_ns < call->end_ns)
 		call->end_ns = thread->ends[low].end_ns;

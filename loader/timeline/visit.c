@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "timeline/call_order.h"
 #include "timeline/first_pass.h"
@@ -168,19 +169,12 @@ static bool is_of(const struct manual_run *run, uint32_t order)
 static const struct lane_source *source_of(const struct capture *capture,
 					   const struct thread_events *thread, uint32_t order)
 {
-	size_t low = 0, high = thread->run_count;
 	const struct manual_run *run;
+	size_t behind;
 
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (thread->runs[middle].first <= order)
-			low = middle;
-		else
-			high = middle;
-	}
-	run = &thread->runs[low];
-	if (!high || !is_of(run, order) || run->source == SIZE_MAX)
+	SEARCH_FIRST(behind, thread->run_count, thread->runs[behind].first <= order);
+	run = &thread->runs[behind ? behind - 1 : 0];
+	if (!thread->run_count || !is_of(run, order) || run->source == SIZE_MAX)
 		return NULL;
 	return capture->lanes[run->source].lane == SIZE_MAX ? NULL : &capture->lanes[run->source];
 }
@@ -326,16 +320,9 @@ static int give_manual(struct visit *visit, struct thread_events *thread, struct
 /* How many of the calls, which are in order, start before `ns`. */
 static size_t calls_before(const struct raw_call *calls, size_t count, uint64_t ns)
 {
-	size_t low = 0, high = count;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (calls[middle].start_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SEARCH_FIRST(low, count, calls[low].start_ns < ns);
 	return low;
 }
 
