@@ -756,13 +756,3 @@ void function_shape_clear(struct function_shape *shape)
 	free(shape->ranges);
 	*shape = (struct function_shape){0};
 }
-
-bool function_shape_is_leaf(const struct function_shape *shape)
-{
-	for (size_t i = 0; i < shape->exit_count; i++) {
-		if (shape->exits[i].kind != SITE_RETURN)
-			return false;
-	}
-	return shape->decoded && !shape->callee_count && !shape->calls_indirectly &&
-	       !shape->enters_kernel && !shape->loads_stack_pointer;
-}

@@ -101,8 +101,4 @@ struct function_shape {
 int function_shape_read(const struct function_code *code, struct function_shape *shape);
 void function_shape_clear(struct function_shape *shape);
 
-/* No call, no jump of any kind out of it, no system call, no load of the stack pointer: nothing inside can
- * unwind or switch stacks. */
-bool function_shape_is_leaf(const struct function_shape *shape);
-
 #endif

@@ -155,11 +155,6 @@ int pinned_put_settings(const struct pinned *pinned, const struct pairing_settin
 	return put(pinned, "settings", 0, settings);
 }
 
-int pinned_capture(const struct pinned *pinned, struct capture_setting *capture)
-{
-	return get(pinned, "capture", 0, capture);
-}
-
 int pinned_put_capture(const struct pinned *pinned, const struct capture_setting *capture)
 {
 	return put(pinned, "capture", 0, capture);

@@ -48,7 +48,6 @@ int pinned_map(const struct pinned *pinned, const char *name); /* fd */
 /* Each 0 or -errno, said. */
 int pinned_settings(const struct pinned *pinned, struct pairing_settings *settings);
 int pinned_put_settings(const struct pinned *pinned, const struct pairing_settings *settings);
-int pinned_capture(const struct pinned *pinned, struct capture_setting *capture);
 int pinned_put_capture(const struct pinned *pinned, const struct capture_setting *capture);
 int pinned_function(const struct pinned *pinned, uint32_t id, struct function_setting *function);
 int pinned_put_function(const struct pinned *pinned, uint32_t id,

@@ -225,15 +225,25 @@ static void assert_stack(const struct function_shape *shape, const char *name, c
 		  name);
 }
 
+/* Nothing in it could unwind or switch stacks: what shapes_is_closed() asks first. */
+static bool is_leaf(const struct function_shape *shape)
+{
+	for (size_t i = 0; i < shape->exit_count; i++) {
+		if (shape->exits[i].kind != SITE_RETURN)
+			return false;
+	}
+	return shape->decoded && !shape->callee_count && !shape->calls_indirectly &&
+	       !shape->enters_kernel && !shape->loads_stack_pointer;
+}
+
 static void assert_leaf(const struct truth *truth, const struct function_shape *shape,
 			const char *name, const char *command)
 {
-	bool is_leaf = !truth->callee_count && !truth->calls_indirectly;
+	bool leaf = !truth->callee_count && !truth->calls_indirectly;
 
 	for (size_t i = 0; i < shape->exit_count; i++)
-		is_leaf &= shape->exits[i].kind == SITE_RETURN;
-	cr_assert_eq(function_shape_is_leaf(shape), is_leaf && !shape->loads_stack_pointer,
-		     "%s: %s", command, name);
+		leaf &= shape->exits[i].kind == SITE_RETURN;
+	cr_assert_eq(is_leaf(shape), leaf && !shape->loads_stack_pointer, "%s: %s", command, name);
 }
 
 static void compare(struct object *object, const struct listing *listing, const struct named *named,
@@ -440,7 +450,7 @@ Test(disassemble, returns_in_all_forms)
 {
 	cr_assert_eq(X86(RET), 0);
 	cr_assert_eq(only_exit(0, SITE_RETURN, 1)->pop, 0);
-	cr_assert(function_shape_is_leaf(&shape));
+	cr_assert(is_leaf(&shape));
 	cr_assert_eq(X86(NOP, 0xf3, RET), 0); /* rep ret */
 	only_exit(1, SITE_RETURN, 2);
 	cr_assert_eq(X86(NOP, 0xf2, RET), 0); /* bnd ret */
@@ -473,7 +483,7 @@ Test(disassemble, jumps_that_leave)
 	cr_assert(site->is_emulated);
 	cr_assert_eq(shape.callee_count, 1);
 	cr_assert_eq(shape.callees[0], AT + 0x105);
-	cr_assert_not(function_shape_is_leaf(&shape));
+	cr_assert_not(is_leaf(&shape));
 	cr_assert_eq(X86(0xf2, 0xe9, 0xf0, 0xff, 0xff, 0xff), 0); /* bnd jmp, backwards */
 	cr_assert_eq(only_exit(0, SITE_JUMP, 6)->target, AT - 10);
 	cr_assert_eq(X86(0xeb, 0x70), 0);
@@ -517,7 +527,7 @@ Test(disassemble, indirect_jumps_with_their_operands)
 	cr_assert_eq(site->base, 0);
 	cr_assert_not(site->is_memory);
 	cr_assert_not(site->is_emulated);
-	cr_assert_not(function_shape_is_leaf(&shape));
+	cr_assert_not(is_leaf(&shape));
 	cr_assert_eq(X86(0x41, 0xff, 0xe3), 0);
 	cr_assert_eq(only_exit(0, SITE_INDIRECT, 3)->base, 11);
 	cr_assert_eq(X86(0xff, 0x25, 0x10, 0x20, 0x00, 0x00), 0); /* jmp *0x2010(%rip) */
@@ -573,18 +583,18 @@ Test(disassemble, calls_and_the_kernel)
 	cr_assert_eq(shape.callee_count, 2);
 	cr_assert_eq(shape.callees[0], AT + 0x105);
 	cr_assert_eq(shape.callees[1], AT + 0x1000f);
-	cr_assert_not(function_shape_is_leaf(&shape));
+	cr_assert_not(is_leaf(&shape));
 	/* as __tls_get_addr is called */
 	cr_assert_eq(X86(0x66, 0x66, 0x48, 0xe8, 0, 1, 0, 0, RET), 0);
 	cr_assert_eq(shape.callees[0], AT + 0x108);
 	cr_assert_eq(X86(0xff, 0xd0, RET), 0);
 	cr_assert(shape.calls_indirectly);
-	cr_assert_not(function_shape_is_leaf(&shape));
+	cr_assert_not(is_leaf(&shape));
 	cr_assert_eq(X86(0xff, 0x15, 0, 0x20, 0, 0, RET), 0);
 	cr_assert(shape.calls_indirectly);
 	cr_assert_eq(X86(0x0f, 0x05, RET), 0);
 	cr_assert(shape.enters_kernel);
-	cr_assert_not(function_shape_is_leaf(&shape));
+	cr_assert_not(is_leaf(&shape));
 	cr_assert_eq(X86(0xcd, 0x80, RET), 0);
 	cr_assert(shape.enters_kernel);
 	/*
@@ -756,7 +766,7 @@ Test(disassemble, stack_switches_and_frames)
 		cr_assert_eq(read_code(EM_X86_64, cases[i].bytes, cases[i].size), 0, "%s: %s",
 			     cases[i].what, shape.why);
 		cr_assert_eq(shape.loads_stack_pointer, cases[i].loads, "%s", cases[i].what);
-		cr_assert(!cases[i].loads || !function_shape_is_leaf(&shape));
+		cr_assert(!cases[i].loads || !is_leaf(&shape));
 	}
 	function_shape_clear(&shape);
 }
@@ -862,7 +872,7 @@ Test(disassemble, arm64_branches)
 	cr_assert_eq(ARM64(0xd65f03c0), 0); /* ret */
 	site = only_exit(0, SITE_RETURN, 4);
 	cr_assert(site->is_emulated);
-	cr_assert(function_shape_is_leaf(&shape));
+	cr_assert(is_leaf(&shape));
 	cr_assert_eq(ARM64(0x14000040), 0); /* b .+0x100 */
 	cr_assert_eq(only_exit(0, SITE_JUMP, 4)->target, AT + 0x100);
 	cr_assert_eq(ARM64(0x17fffff0), 0); /* b .-0x40 */
