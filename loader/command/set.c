@@ -56,10 +56,7 @@ struct parsed {
 	struct changes changes;
 };
 
-/*
- * ---- options
- * ------------------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 static int add_change(struct changes *changes, struct change change)
 {
@@ -153,10 +150,7 @@ static int parse(struct parsed *parsed, int argc, char **argv)
 	return -EINVAL;
 }
 
-/*
- * ---- functions
- * ----------------------------------------------------------------------------------------
- */
+/* ---- functions ---- */
 
 /* Matching as strcmp does, so that a name with brackets is found as it stands, or as a glob. */
 typedef int matcher(const char *wanted, const char *name);
@@ -225,10 +219,7 @@ static int change_functions(const struct pinned *pinned, const struct change *ch
 	return -ENOENT;
 }
 
-/*
- * ---- all
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- all ---- */
 
 static int change_settings(const struct pinned *pinned, const struct change *change)
 {
