@@ -84,10 +84,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/*
- * ---- the traced program
- * -------------------------------------------------------------------------------
- */
+/* ---- the traced program ---- */
 
 static uint64_t symbol_offset(const char *path)
 {
@@ -193,10 +190,7 @@ static double answer(struct subject *subject, long calls)
 	return (double)ns / (double)calls;
 }
 
-/*
- * ---- four ways to run it
- * ------------------------------------------------------------------------------
- */
+/* ---- four ways to run it ---- */
 
 static double run_untraced(struct subject *subject, const struct build *build)
 {
@@ -342,10 +336,7 @@ static struct cost run_ours(struct subject *subject, const struct build *build,
 	return cost;
 }
 
-/*
- * ---- figures
- * ------------------------------------------------------------------------------------------
- */
+/* ---- figures ---- */
 
 static int by_value(const void *left, const void *right)
 {

@@ -16,10 +16,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define KEYS_DROPPED 64 /* at most, when a call ends */
 
-/*
- * ---- entry
- * --------------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 /* How an entry came about. */
 struct arrival {
@@ -80,10 +77,7 @@ static __always_inline void open_by_exit(struct open_key *key, struct open_slot 
 		   frame->start_ns);
 }
 
-/*
- * ---- exits
- * --------------------------------------------------------------------------------------------
- */
+/* ---- exits ---- */
 
 /* True if the frames at this key can be what this site leaves: the site's function is among them, or they
  * have jumped to one that is not hooked, or not wanted, just now. */
@@ -246,10 +240,7 @@ int scope_exit(struct pt_regs *ctx)
 	return judge_exit(ctx, &key, site, now);
 }
 
-/*
- * ---- entries
- * ------------------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 SEC("uprobe.multi")
 int scope_entry_by_exit(struct pt_regs *ctx)
@@ -300,10 +291,7 @@ int scope_entry_by_exit(struct pt_regs *ctx)
 	return site ? judge_exit(ctx, &key, site, frame.start_ns) : 0;
 }
 
-/*
- * ---- entries alone
- * ------------------------------------------------------------------------------------
- */
+/* ---- entries alone ---- */
 
 SEC("uprobe.multi")
 int scope_instant(struct pt_regs *ctx)

@@ -8,10 +8,7 @@
 
 #include "keys.bpf.h"
 
-/*
- * ---- chains: frames that share a stack pointer
- * --------------------------------------------------------
- */
+/* ---- chains: frames that share a stack pointer ---- */
 
 /* The chain's last function has returned, now, and so have those that jumped to it. */
 static __noinline int return_from_chain(struct open_key *key, struct open_slot *slot, u64 now)
@@ -62,10 +59,7 @@ static __noinline int settle_before_entry(struct open_key *key, struct open_slot
 	return 0;
 }
 
-/*
- * ---- opening
- * ------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* A frame at a key that has no slot yet. */
 static __noinline int open_new_slot(struct open_key *key, struct task_struct *task,

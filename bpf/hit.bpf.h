@@ -96,10 +96,7 @@ static __always_inline bool is_filtered(const struct pairing_settings *set,
 	return !target || !target->on;
 }
 
-/*
- * ---- registers and conditions, as an exit site names them
- * ---------------------------------------------
- */
+/* ---- registers and conditions, as an exit site names them ---- */
 
 /*
  * The verifier allows only constant places in the context, so the compiler must not join the cases:

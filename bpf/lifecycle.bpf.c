@@ -70,10 +70,7 @@ SHARED int end_thread_frames(struct open_key *key, struct open_slot *slot, u64 l
 	return 0;
 }
 
-/*
- * ---- the outermost first: the list as a heap
- * ----------------------------------------------------------
- */
+/* ---- the outermost first: the list as a heap ---- */
 
 struct sift {
 	struct thread_keys *keys;
@@ -129,10 +126,7 @@ static __noinline u64 take_highest(struct thread_end *end)
 	return highest;
 }
 
-/*
- * ---- the end of a thread
- * ------------------------------------------------------------------------------
- */
+/* ---- the end of a thread ---- */
 
 /* The latest hit on a stack but for this one, of which it is told. */
 SHARED u64 exchange_latest(struct stack_hits *hits, u64 stack_end, u64 ns)

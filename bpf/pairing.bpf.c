@@ -68,10 +68,7 @@ static __always_inline bool note_hit(struct open_slot *slot, u64 now)
 	return repeats;
 }
 
-/*
- * ---- entry
- * --------------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 SEC("uprobe.multi")
 int scope_entry(struct pt_regs *ctx)
@@ -121,10 +118,7 @@ int scope_entry(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * ---- return
- * -------------------------------------------------------------------------------------------
- */
+/* ---- return ---- */
 
 /* Closes the frames above the first `keep` as discarded: they are gone. */
 static __noinline void discard_frames(struct open_slot *slot, u32 keep)

@@ -90,9 +90,7 @@ static int refuse(struct walk *walk, uint64_t address, const char *format, ...)
 	return -ENOTSUP;
 }
 
-/*
- * ---- parts and marks ---------------------------------------------------------------------------
- */
+/* ---- parts and marks ---- */
 
 static struct part *part_of(struct walk *walk, uint64_t address)
 {
@@ -172,9 +170,7 @@ static int push_work(struct walk *walk, uint64_t address)
 	return 0;
 }
 
-/*
- * ---- what an instruction tells ------------------------------------------------------------------
- */
+/* ---- what an instruction tells ---- */
 
 /*
  * Where the stack pointer comes from. A register is `derived` while, in a straight line, it holds
@@ -313,9 +309,7 @@ static int note(struct walk *walk, const struct flow *flow)
 	}
 }
 
-/*
- * ---- the walk ----------------------------------------------------------------------------------
- */
+/* ---- the walk ---- */
 
 static bool read_at(struct walk *walk, const struct part *part, uint64_t address, struct flow *flow)
 {
@@ -382,10 +376,7 @@ static int follow_work(struct walk *walk)
 	return err;
 }
 
-/*
- * ---- parts that are told of only when asked
- * ------------------------------------------------------
- */
+/* ---- parts that are told of only when asked ---- */
 
 static bool is_entry_frame(const struct walk *walk, uint64_t address, bool *known)
 {
@@ -434,10 +425,7 @@ static int follow_all(struct walk *walk)
 	return err;
 }
 
-/*
- * ---- what no direct branch leads to
- * ---------------------------------------------------------------
- */
+/* ---- what no direct branch leads to ---- */
 
 static uint64_t gap_end(const struct part *part, uint64_t at)
 {
@@ -534,10 +522,7 @@ static int fill_gaps(struct walk *walk)
 	return 0;
 }
 
-/*
- * ---- which of them leave
- * ---------------------------------------------------------------------------
- */
+/* ---- which of them leave ---- */
 
 /*
  * Tables that some compilers write (-fno-asynchronous-unwind-tables, clang for arm64) tell of the
@@ -660,10 +645,7 @@ static int judge_all(struct walk *walk)
 	return err ? err : judge_parts(walk);
 }
 
-/*
- * ---- the result
- * ------------------------------------------------------------------------------------
- */
+/* ---- the result ---- */
 
 static int by_address(const void *a, const void *b)
 {

@@ -72,10 +72,7 @@ static const char *refused_prefix(const struct prefixes *p)
 	return NULL;
 }
 
-/*
- * ---- direct branches and returns: read from their bytes
- * ------------------------------------------
- */
+/* ---- direct branches and returns: read from their bytes ---- */
 
 static int64_t read_relative(const uint8_t *bytes, size_t size)
 {
@@ -182,9 +179,7 @@ static bool read_control(const uint8_t *bytes, size_t length, const struct prefi
 	}
 }
 
-/*
- * ---- lengths that Capstone 4 does not know ------------------------------------------------------
- */
+/* ---- lengths that Capstone 4 does not know ---- */
 
 /*
  * Bytes of a ModRM operand at `at`, with its SIB byte and displacement; 0 if they are not all
@@ -306,9 +301,7 @@ static bool read_undefined(const uint8_t *bytes, size_t length, const struct pre
 	return size != 0;
 }
 
-/*
- * ---- what Capstone says -------------------------------------------------------------------------
- */
+/* ---- what Capstone says ---- */
 
 #define REGISTERS_8(i, q, d, w, b)                                                 \
 	[X86_REG_##q] = (i) + 1, [X86_REG_##d] = (i) + 1, [X86_REG_##w] = (i) + 1, \

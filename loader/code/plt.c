@@ -12,10 +12,7 @@
 
 enum { STUB_BYTES = 16 };
 
-/*
- * ---- slots
- * --------------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 static int by_address(const void *left, const void *right)
 {
@@ -74,10 +71,7 @@ void stubs_close(struct stubs *stubs)
 	*stubs = (struct stubs){0};
 }
 
-/*
- * ---- code
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- code ---- */
 
 /* [endbr64] [bnd] jmp *disp32(%rip) */
 static uint64_t slot_x86(const uint8_t *b, uint64_t address)

@@ -31,9 +31,7 @@ struct look {
 	bool found;
 };
 
-/*
- * ---- one instruction ---------------------------------------------------------------------------
- */
+/* ---- one instruction ---- */
 
 static int64_t plus(int64_t place, int64_t bytes)
 {
@@ -158,9 +156,7 @@ static bool step(const struct look *look, const struct flow *flow, struct frame 
 	}
 }
 
-/*
- * ---- the flow ----------------------------------------------------------------------------------
- */
+/* ---- the flow ---- */
 
 static int follow(struct look *look, uint64_t address, const struct frame *frame)
 {
@@ -284,9 +280,7 @@ int return_slot_read(const struct function_code *code, bool *looks)
 	return err;
 }
 
-/*
- * ---- by name -----------------------------------------------------------------------------------
- */
+/* ---- by name ---- */
 
 static bool is_one_of(const char *name, const char *const *names)
 {

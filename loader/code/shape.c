@@ -75,9 +75,7 @@ enum { MOST_BYTES = 16 << 20 }; /* as disassemble.c takes */
 
 #define NOT_ONE UINT32_MAX
 
-/*
- * ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static int collect_cold(const struct image_symbol *symbol, void *context)
 {
@@ -180,10 +178,7 @@ static int read_range(struct reading *reading, uint64_t address, uint64_t size,
 	return 0;
 }
 
-/*
- * ---- what the disassembler asks for
- * ---------------------------------------------------------------
- */
+/* ---- what the disassembler asks for ---- */
 
 static bool is_entry_frame(uint64_t address, bool *known, void *context)
 {
@@ -240,9 +235,7 @@ static bool find_part(const struct exit_site *jump, bool is_entry, struct code_r
 	return read_range(reading, range->address, range->size, part) == 0;
 }
 
-/*
- * ---- shapes ------------------------------------------------------------------------------------
- */
+/* ---- shapes ---- */
 
 /* By its symbol, else by its unwind table; 0 if neither tells. */
 static uint64_t size_of(const struct source *source, const struct function *function)
@@ -465,9 +458,7 @@ void shapes_close(struct shapes *shapes)
 	free(shapes);
 }
 
-/*
- * ---- functions that look at their return address -----------------------------------------------
- */
+/* ---- functions that look at their return address ---- */
 
 static bool looks_at_return(struct shapes *shapes, const struct function *function, int depth);
 
@@ -516,10 +507,7 @@ bool shapes_looks_at_return(struct shapes *shapes, const struct function *functi
 	return looks_at_return(shapes, function, 0);
 }
 
-/*
- * ---- closed call trees
- * ---------------------------------------------------------------------------
- */
+/* ---- closed call trees ---- */
 
 /*
  * Why it is right: a return address is in danger only while its frame is there, and all that runs

@@ -183,9 +183,7 @@ bool stack_bytes_arm64(const uint8_t *at, size_t left)
 	return (word & 0xbf000000) == 0x91000000 || (word & 0xbfe00000) == 0x8b200000;
 }
 
-/*
- * ---- rbp ---------------------------------------------------------------------------------------
- */
+/* ---- rbp ---- */
 
 /* What becomes of rbp by an instruction that begins with REX.W, of at least four bytes. */
 static void note_wide(const uint8_t *at, struct stack_bytes_frame *frame)

@@ -63,9 +63,7 @@ struct stack_flow {
 	size_t question_capacity;
 };
 
-/*
- * ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* The registers that a step gives a value which may be anything but an address of this frame. */
 static uint32_t strange_results(const struct stack_flow *flow, const struct step *step)
@@ -259,9 +257,7 @@ void stack_flow_close(struct stack_flow *flow)
 	free(flow);
 }
 
-/*
- * ---- judging -----------------------------------------------------------------------------------
- */
+/* ---- judging ---- */
 /*
  * Backwards from the load, along all ways that lead to it: on each the value must come from the
  * stack pointer of this very frame. A way on which it comes from somewhere else, or on which the

@@ -3,9 +3,7 @@
 
 #include <stddef.h>
 
-/*
- * ---- x86-64 ------------------------------------------------------------------------------------
- */
+/* ---- x86-64 ---- */
 
 /* By its hardware number, whatever part of it is meant. */
 static uint8_t x86_register(x86_reg reg)
@@ -204,9 +202,7 @@ static void x86_step(const cs_insn *insn, bool is_jump, struct step *step)
 	}
 }
 
-/*
- * ---- arm64 -------------------------------------------------------------------------------------
- */
+/* ---- arm64 ---- */
 
 static uint8_t arm64_register(arm64_reg reg)
 {
@@ -314,9 +310,7 @@ static void arm64_step(const cs_insn *insn, bool is_jump, struct step *step)
 	}
 }
 
-/*
- * ---- any ---------------------------------------------------------------------------------------
- */
+/* ---- any ---- */
 
 static uint32_t written(csh handle, const cs_insn *insn, bool is_x86)
 {

@@ -57,9 +57,7 @@ struct scan {
 	struct stack_switch *found;
 };
 
-/*
- * ---- where its function begins -----------------------------------------------------------------
- */
+/* ---- where its function begins ---- */
 
 static int add_bound(struct scan *scan, uint64_t address)
 {
@@ -238,9 +236,7 @@ static int find_bounds(struct scan *scan, const struct region *region, uint64_t 
 	return 0;
 }
 
-/*
- * ---- judging one -------------------------------------------------------------------------------
- */
+/* ---- judging one ---- */
 
 static int hardware_register(const struct image *image, uint64_t dwarf)
 {
@@ -439,9 +435,7 @@ static int judge(struct scan *scan, const struct region *region, size_t at, enum
 	return 0;
 }
 
-/*
- * ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 static int scan_x86(struct scan *scan, const struct region *region)
 {

@@ -22,9 +22,7 @@ struct section {
 	bool is_eh; /* .eh_frame, not .debug_frame */
 };
 
-/*
- * ---- the section -------------------------------------------------------------------------------
- */
+/* ---- the section ---- */
 
 static bool find_section(Elf *elf, const char *name, struct section *section)
 {
@@ -138,9 +136,7 @@ static int each_entry(const struct section *section,
 	return result;
 }
 
-/*
- * ---- the ranges --------------------------------------------------------------------------------
- */
+/* ---- the ranges ---- */
 
 struct collector {
 	struct unwind *unwind;
@@ -329,9 +325,7 @@ const struct unwind_range *unwind_range_of(const struct unwind *unwind, uint64_t
 	return &unwind->ranges[low - 1];
 }
 
-/*
- * ---- one frame ---------------------------------------------------------------------------------
- */
+/* ---- one frame ---- */
 
 enum frame_state {
 	FRAME_UNKNOWN = 0,
@@ -436,9 +430,7 @@ const struct unwind_range *unwind_part_of(const struct unwind *unwind,
 	return next;
 }
 
-/*
- * ---- personality -------------------------------------------------------------------------------
- */
+/* ---- personality ---- */
 
 static int find_personality(const struct section *section, const Dwarf_CFI_Entry *entry,
 			    void *context)

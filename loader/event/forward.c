@@ -5,10 +5,7 @@
 
 #define RENAMED_ONCE 256u /* events */
 
-/*
- * ---- passing on
- * ---------------------------------------------------------------------------------------
- */
+/* ---- passing on ---- */
 
 static struct event_output *next_of(struct event_output *output)
 {
@@ -86,10 +83,7 @@ void forward_init(struct forward *forward, struct event_output *next)
 	};
 }
 
-/*
- * ---- under other names
- * --------------------------------------------------------------------------------
- */
+/* ---- under other names ---- */
 
 int renaming_manual(struct renaming *renaming, const struct manual_event *events, size_t count)
 {

@@ -30,10 +30,7 @@ struct joining {
 	char *missing;	   /* the first of what none of them has */
 };
 
-/*
- * ---- records, with their names as ours
- * ----------------------------------------------------------------
- */
+/* ---- records, with their names as ours ---- */
 
 static int take_strings(struct joining *j, const struct chunk *chunk)
 {
@@ -221,10 +218,7 @@ static int copy_file(struct joining *j, size_t index)
 	return err ? err : more;
 }
 
-/*
- * ---- the whole
- * ----------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static int by_begin(const void *left, const void *right)
 {

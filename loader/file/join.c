@@ -225,9 +225,7 @@ static int visit_file(struct capture_join *join, uint32_t file, record_visitor v
 	return err ? err : more;
 }
 
-/*
- * ---- first: which records may be in an earlier file, as their numbers do not lie behind it ----
- */
+/* ---- first: which records may be in an earlier file, as their numbers do not lie behind it ---- */
 
 static int collect(struct capture_join *join, uint32_t file, const struct chunk *chunk,
 		   uint32_t record, const struct origin *origin)

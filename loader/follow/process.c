@@ -19,10 +19,7 @@
 #define WATCHER_NS	5000000000ull /* in which a watcher that lives has let go */
 #define LOOK_WATCHED_NS 20000000ull
 
-/*
- * ---- what the file is told
- * ----------------------------------------------------------------------------
- */
+/* ---- what the file is told ---- */
 
 /* `since`: 0 from its start on. */
 static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_writer *writer)
@@ -87,10 +84,7 @@ int pinned_process_execed(struct pinned_process *p, const char *comm, uint64_t t
 	return declare(p, time_ns, writer);
 }
 
-/*
- * ---- its manual scopes
- * --------------------------------------------------------------------------------
- */
+/* ---- its manual scopes ---- */
 
 static void list_tids(struct pinned_process *p)
 {

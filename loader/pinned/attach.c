@@ -37,10 +37,7 @@ struct attaching {
 	unsigned links;
 };
 
-/*
- * ---- programs and maps
- * --------------------------------------------------------------------------------
- */
+/* ---- programs and maps ---- */
 
 static struct probe_object_options object_options(const struct attaching *a)
 {
@@ -171,10 +168,7 @@ static int open_directory(struct attaching *a)
 	return pin_is_loaded(a->dir) ? open_loaded(a) : load(a);
 }
 
-/*
- * ---- attaching
- * ----------------------------------------------------------------------------------------
- */
+/* ---- attaching ---- */
 
 static int pin_hook(void *context, const char *name, int fd)
 {
@@ -235,10 +229,7 @@ static int arm(struct attaching *a)
 	return err ? err : probe_session_leave(a->session);
 }
 
-/*
- * ---- the way back
- * -------------------------------------------------------------------------------------
- */
+/* ---- the way back ---- */
 
 /* What bpftool loaded is again as it was: nothing attached, and so silent. */
 static void undo(struct attaching *a)

@@ -41,10 +41,7 @@ static int join(char path[PATH_MAX], const char *dir, const char *folder, const 
 	return -ENAMETOOLONG;
 }
 
-/*
- * ---- the directory
- * ------------------------------------------------------------------------------------
- */
+/* ---- the directory ---- */
 
 static bool is_bpffs(const char *path)
 {
@@ -282,10 +279,7 @@ int pin_open_settings(const char *dir)
 	return err ? err : bpf_obj_get(path);
 }
 
-/*
- * ---- programs and maps
- * --------------------------------------------------------------------------------
- */
+/* ---- programs and maps ---- */
 
 struct opening {
 	const char *dir;
@@ -429,10 +423,7 @@ uint64_t pin_recursion_misses(const char *dir)
 	return misses;
 }
 
-/*
- * ---- removing
- * -----------------------------------------------------------------------------------------
- */
+/* ---- removing ---- */
 
 /* By programs and maps that no other object has; some may have been removed by hand. */
 static bool has_ours(const char *dir)
@@ -526,10 +517,7 @@ void pin_remove_made(const char *dir, bool dir_too)
 		rmdir(dir);
 }
 
-/*
- * ---- rights
- * -------------------------------------------------------------------------------------------
- */
+/* ---- rights ---- */
 
 static int give(const char *path, gid_t group, mode_t mode)
 {

@@ -51,10 +51,7 @@ struct draining {
 	int error;	   /* met where none can be returned */
 };
 
-/*
- * ---- opening
- * ------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int declare_functions(struct draining *d)
 {
@@ -215,10 +212,7 @@ static void close_draining(struct draining *d)
 		close(d->signals);
 }
 
-/*
- * ---- one round
- * ----------------------------------------------------------------------------------------
- */
+/* ---- one round ---- */
 
 static int drain_segments(struct draining *d, uint32_t *slots)
 {
@@ -280,10 +274,7 @@ static int round_of(struct draining *d, uint64_t now, uint32_t *slots)
 	return err;
 }
 
-/*
- * ---- the end
- * ------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 static int write_accounts(struct draining *d)
 {
@@ -363,10 +354,7 @@ static int close_file(struct draining *d, const char *output)
 	return err;
 }
 
-/*
- * ---- the loop
- * -----------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static int watch_signals(struct draining *d)
 {

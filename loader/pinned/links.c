@@ -32,10 +32,7 @@ static int link_path(char path[PATH_MAX], const char *dir, const char *name)
 		       : -ENAMETOOLONG;
 }
 
-/*
- * ---- reading
- * ------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* What a second look at a hook tells, when there is room for its places. 0 or -errno. */
 static int read_places(int fd, struct pin_link *link)
@@ -177,10 +174,7 @@ bool pin_is_hooked(const char *dir, pid_t pid)
 	return hooked;
 }
 
-/*
- * ---- the file of a hook
- * -------------------------------------------------------------------------------
- */
+/* ---- the file of a hook ---- */
 
 /* True if it is there, and is the file that the link's name tells, if that tells one. */
 static bool is_file_of(const struct pin_link *link, const char *path, struct pin_file *file)
@@ -245,10 +239,7 @@ bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t c
 	       is_file_of(link, path, file);
 }
 
-/*
- * ---- making them again
- * --------------------------------------------------------------------------------
- */
+/* ---- making them again ---- */
 
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path)
 {
@@ -323,10 +314,7 @@ int pin_strip(const char *dir, const uint32_t *heirs, size_t count)
 	return err;
 }
 
-/*
- * ---- removing
- * -----------------------------------------------------------------------------------------
- */
+/* ---- removing ---- */
 
 struct removed {
 	uint32_t id;

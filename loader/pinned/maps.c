@@ -12,10 +12,7 @@
 #include "base/vec.h"
 #include "pinned/directory.h"
 
-/*
- * ---- opening
- * ------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int check_version(const struct pinned *pinned)
 {
@@ -120,10 +117,7 @@ int pinned_map(const struct pinned *pinned, const char *name)
 	return probe_object_map(pinned->object, name);
 }
 
-/*
- * ---- entries
- * ------------------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 static int get(const struct pinned *pinned, const char *map, uint32_t key, void *value)
 {
@@ -206,10 +200,7 @@ int pinned_pending(const struct pinned *pinned, struct pending_loss *sum)
 	return err;
 }
 
-/*
- * ---- processes
- * ----------------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 int pinned_put_target(const struct pinned *pinned, pid_t pid, bool on)
 {

@@ -22,10 +22,7 @@ struct slots {
 	size_t capacity;
 };
 
-/*
- * ---- both maps
- * ----------------------------------------------------------------------------------------
- */
+/* ---- both maps ---- */
 
 /* One without a call tells still what became of others. */
 static int add_slot(struct slots *slots, const struct open_key *key, const struct open_slot *slot)
@@ -111,10 +108,7 @@ static uint32_t tid_of(const struct slot_at *at, const struct open_frame *frame)
 	return frame->flags & OPEN_FRAME_BY_EXIT ? frame->detail : at->slot.tgid;
 }
 
-/*
- * ---- their calls
- * --------------------------------------------------------------------------------------
- */
+/* ---- their calls ---- */
 
 /* The frames of one slot, outermost first, but for those that were left without a return: something further
  * out on their stack was hit after they began. */

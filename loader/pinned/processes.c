@@ -31,10 +31,7 @@ struct adding {
 	unsigned made;
 };
 
-/*
- * ---- what the process has of the functions
- * ------------------------------------------------------------
- */
+/* ---- what the process has of the functions ---- */
 
 /* As probe_session keeps it: the end, if it is too long. */
 static bool is_module(const struct function_setting *setting, const struct module *module)
@@ -93,10 +90,7 @@ static int find_functions(struct adding *a)
 	return -ENOENT;
 }
 
-/*
- * ---- whether the hooks as they are do it no harm
- * -------------------------------------------------------
- */
+/* ---- whether the hooks as they are do it no harm ---- */
 
 static int check_function(const struct adding *a, uint32_t id)
 {
@@ -124,10 +118,7 @@ static int check_hazard(struct adding *a)
 	return err;
 }
 
-/*
- * ---- its files
- * ----------------------------------------------------------------------------------------
- */
+/* ---- its files ---- */
 
 static bool read_equal(int a, int b)
 {
@@ -177,10 +168,7 @@ static const struct module *find_file(const struct module_list *modules,
 	return NULL;
 }
 
-/*
- * ---- its links
- * ----------------------------------------------------------------------------------------
- */
+/* ---- its links ---- */
 
 /* The same places of the same file, hit for the same program. */
 static bool is_alike(const struct pin_link *a, const struct pin_link *b)
@@ -335,10 +323,7 @@ int pinned_add(const struct pinned *pinned, pid_t pid)
 	return err;
 }
 
-/*
- * ---- again, after an exec by a thread that was not the first
- * -------------------------------------------
- */
+/* ---- again, after an exec by a thread that was not the first ---- */
 
 /* Of this process, and the kernel takes it to be of a thread that has ended. */
 static bool is_lost(const struct pin_link *link, pid_t pid)
@@ -505,10 +490,7 @@ int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_kn
 	return err;
 }
 
-/*
- * ---- out again
- * ----------------------------------------------------------------------------------------
- */
+/* ---- out again ---- */
 
 /* True if no link that stays tells which places of the file are hooked. */
 static bool is_last(const struct pin_links *links, const struct pin_link *link, pid_t pid)

@@ -12,10 +12,7 @@
 #include "program/process.h"
 #include "plan/returns.h"
 
-/*
- * ---- for both
- * -----------------------------------------------------------------------------------------
- */
+/* ---- for both ---- */
 
 static const char *state(const struct pinned_status *s)
 {
@@ -86,10 +83,7 @@ static bool comm_of(pid_t pid, char comm[17])
 	return there;
 }
 
-/*
- * ---- for people
- * ---------------------------------------------------------------------------------------
- */
+/* ---- for people ---- */
 
 static void print_targets(const struct pinned_status *s)
 {
@@ -189,10 +183,7 @@ void pinned_status_text(const struct pinned_status *s)
 	print_open(s, now);
 }
 
-/*
- * ---- for programs
- * -------------------------------------------------------------------------------------
- */
+/* ---- for programs ---- */
 
 static void json_string(const char *key, const char *value)
 {

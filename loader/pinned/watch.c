@@ -47,10 +47,7 @@ struct watch {
 	uint64_t looked_ns;
 };
 
-/*
- * ---- processes
- * ----------------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 static bool has_ended(const struct watched *process)
 {
@@ -135,10 +132,7 @@ static int list_processes(struct watch *watch)
 	return err;
 }
 
-/*
- * ---- segments
- * -----------------------------------------------------------------------------------------
- */
+/* ---- segments ---- */
 
 /* A drainer renews by itself, and a segment has one reader. */
 static void let_go(struct watch *watch)
@@ -165,10 +159,7 @@ static void renew(struct watch *watch, bool look)
 	}
 }
 
-/*
- * ---- hooks
- * --------------------------------------------------------------------------------------------
- */
+/* ---- hooks ---- */
 
 /* Not where another command is just changing something: it is looked at again soon. A program that runs none
  * of the files stays a process of the capture, by its manual scopes. */
@@ -236,10 +227,7 @@ static void find_lost_hooks(struct watch *watch)
 	pin_links_clear(&links);
 }
 
-/*
- * ---- the loop
- * -----------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static int round_of(struct watch *watch)
 {
@@ -294,10 +282,7 @@ static void run(struct watch *watch)
 	free(watch->known);
 }
 
-/*
- * ---- starting it
- * --------------------------------------------------------------------------------------
- */
+/* ---- starting it ---- */
 
 enum { CHANNEL = STDERR_FILENO + 1 };
 

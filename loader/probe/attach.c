@@ -53,10 +53,7 @@ struct group {
 	size_t count;
 };
 
-/*
- * ---- opening
- * ------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int check_options(size_t ring_bytes, size_t exit_count, size_t function_count)
 {
@@ -157,10 +154,7 @@ static const char *module_of(const struct probe_function *function)
 	return function->module ? function->module : function->binary;
 }
 
-/*
- * ---- one group
- * ----------------------------------------------------------------------------------------
- */
+/* ---- one group ---- */
 
 static const enum probe_program entry_programs[] = {
 	[RETURNS_URETPROBE] = PROBE_ENTRY,
@@ -308,10 +302,7 @@ static int attach_group(struct probe_session *session, struct group *group)
 	return err;
 }
 
-/*
- * ---- grouping
- * -----------------------------------------------------------------------------------------
- */
+/* ---- grouping ---- */
 
 static enum return_mode returns_of(const struct probe_function *function)
 {
@@ -519,10 +510,7 @@ int probe_session_switch(struct probe_session *session, pid_t pid,
 	return 0;
 }
 
-/*
- * ---- closing
- * ------------------------------------------------------------------------------------------
- */
+/* ---- closing ---- */
 
 bool probe_session_refused(const struct probe_session *session, uint32_t function)
 {
@@ -606,10 +594,7 @@ uint64_t probe_session_recursion_misses(const struct probe_session *session)
 	return probe_object_recursion_misses(session->object);
 }
 
-/*
- * ---- what becomes of the processes
- * --------------------------------------------------------------------
- */
+/* ---- what becomes of the processes ---- */
 
 void probe_session_forked(struct probe_session *session)
 {

@@ -17,10 +17,7 @@ struct exit_owner {
 	size_t site;	 /* in the table */
 };
 
-/*
- * ---- places
- * -------------------------------------------------------------------------------------------
- */
+/* ---- places ---- */
 
 int exit_places_make(struct exit_places *places, const struct probe_function *functions,
 		     size_t count, size_t most)
@@ -63,10 +60,7 @@ uint32_t exit_places_entry(const struct exit_places *places, const struct probe_
 	return 0;
 }
 
-/*
- * ---- names of functions that stubs lead to
- * ------------------------------------------------------------
- */
+/* ---- names of functions that stubs lead to ---- */
 
 struct named {
 	const char *name;
@@ -115,10 +109,7 @@ static uint32_t names_find(const struct names *names, const char *name)
 	return found->id + 1;
 }
 
-/*
- * ---- the table
- * ----------------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 static int by_offset(const void *left, const void *right)
 {

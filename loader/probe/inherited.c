@@ -44,10 +44,7 @@ struct strip {
 	size_t count;
 };
 
-/*
- * ---- one go
- * -------------------------------------------------------------------------------------------
- */
+/* ---- one go ---- */
 
 /* How many heirs there are just now; their tgids in `heirs`. */
 static size_t list_heirs(const struct strip *strip, uint32_t *heirs)
@@ -96,10 +93,7 @@ static ssize_t go(struct strip *strip)
 	return err ? err : (ssize_t)count;
 }
 
-/*
- * ---- the thread
- * ---------------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 /*
  * With the lock held, which is free meanwhile: until the time has come, or something has changed.
@@ -188,10 +182,7 @@ static void wake(struct strip *strip)
 	pthread_cond_signal(&strip->change);
 }
 
-/*
- * ---- from outside
- * -------------------------------------------------------------------------------------
- */
+/* ---- from outside ---- */
 
 struct strip *strip_create(struct sites *sites, int heirs)
 {

@@ -28,10 +28,7 @@ struct probe_object {
 	int followers[PROBE_FOLLOWERS]; /* links; -1: not attached */
 };
 
-/*
- * ---- programs and maps, loaded or adopted
- * -------------------------------------------------------------
- */
+/* ---- programs and maps, loaded or adopted ---- */
 
 static int program_fd(const struct probe_object *object, const struct bpf_program *program)
 {
@@ -65,10 +62,7 @@ static int map_fd(const struct probe_object *object, const struct bpf_map *map)
 	return -ENOENT;
 }
 
-/*
- * ---- loading
- * ------------------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static int size_maps(struct scopetrace_bpf *skeleton, const struct probe_object_options *options)
 {
@@ -173,10 +167,7 @@ void probe_object_unload(struct probe_object *object)
 	free(object);
 }
 
-/*
- * ---- using it
- * -----------------------------------------------------------------------------------------
- */
+/* ---- using it ---- */
 
 static const struct bpf_program *follower(const struct probe_object *object, size_t index)
 {
@@ -288,10 +279,7 @@ uint64_t probe_object_recursion_misses(const struct probe_object *object)
 	return misses;
 }
 
-/*
- * ---- programs and maps that are in the kernel already
- * -------------------------------------------------
- */
+/* ---- programs and maps that are in the kernel already ---- */
 
 /* The sizes of the maps' keys and values are those of this build; how many entries they have is their maker's
  * choice. */

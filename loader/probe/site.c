@@ -58,10 +58,7 @@ static int make_again(const struct site *site, pid_t pid, uint32_t generation)
 	return fd;
 }
 
-/*
- * ---- keeping
- * ------------------------------------------------------------------------------------------
- */
+/* ---- keeping ---- */
 
 void sites_init(struct sites *sites)
 {
@@ -129,10 +126,7 @@ void sites_drop(struct sites *sites, int fd)
 	pthread_mutex_unlock(&sites->lock);
 }
 
-/*
- * ---- making anew
- * --------------------------------------------------------------------------------------
- */
+/* ---- making anew ---- */
 
 /*
  * The fd is another link's from now on; an fd of the old one, or -errno with everything as it was.
@@ -173,10 +167,7 @@ int sites_renew(struct sites *sites, uint32_t generation, int **old, size_t *cou
 	return *old ? err : -ENOMEM;
 }
 
-/*
- * ---- stripping
- * ----------------------------------------------------------------------------------------
- */
+/* ---- stripping ---- */
 
 /*
  * Empty: of our own process, which hardly ever runs these functions, and of a generation that is

@@ -103,10 +103,7 @@ static struct flight *of(struct event_output *output)
 	return (struct flight *)((char *)output - offsetof(struct flight, output));
 }
 
-/*
- * ---- what is let go of
- * --------------------------------------------------------------------------------
- */
+/* ---- what is let go of ---- */
 
 static void count_expired(struct flight *flight, const struct hooked_scope *scope)
 {
@@ -357,10 +354,7 @@ static void shorten(struct flight *flight, uint64_t now)
 	}
 }
 
-/*
- * ---- what comes
- * ---------------------------------------------------------------------------------------
- */
+/* ---- what comes ---- */
 
 static int open_block(struct flight *flight, uint64_t now)
 {
@@ -489,10 +483,7 @@ static int output_process(struct event_output *output, const struct process_info
 	return keep(of(output), ITEM_PROCESS, process, 1);
 }
 
-/*
- * ---- names
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 static void visit_process(struct process_info *process, intern_visitor visit, void *context)
 {
@@ -606,10 +597,7 @@ size_t flight_names(const struct flight *flight)
 	return flight->strings.count;
 }
 
-/*
- * ---- into a file
- * --------------------------------------------------------------------------------------
- */
+/* ---- into a file ---- */
 
 /* One file being written. */
 struct copy {
@@ -852,10 +840,7 @@ int flight_write(struct flight *flight, struct capture_writer *writer,
 	return err;
 }
 
-/*
- * ---- the recorder
- * -------------------------------------------------------------------------------------
- */
+/* ---- the recorder ---- */
 
 struct event_output *flight_output(struct flight *flight)
 {

@@ -11,10 +11,7 @@
 #include "base/vec.h"
 #include "source/bpf_source.h"
 
-/*
- * ---- told by the thread that drains
- * -------------------------------------------------------------------
- */
+/* ---- told by the thread that drains ---- */
 
 static void forked(void *context, uint32_t child, uint32_t parent, uint64_t time_ns)
 {
@@ -62,10 +59,7 @@ void capture_tell_lifecycle(struct capture *c)
 	bpf_source_tell_lifecycle(c->hooked, &(struct bpf_source_lifecycle){forked, execed, c});
 }
 
-/*
- * ---- followed by the thread of the events
- * ---------------------------------------------------------------
- */
+/* ---- followed by the thread of the events ---- */
 
 /* `command`: malloc'ed, now the capture's; NULL: none is known. */
 static int name_process(struct capture *c, const char *comm, char *command, uint64_t time_ns)

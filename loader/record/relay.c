@@ -87,10 +87,7 @@ static struct relay *of(struct event_output *output)
 	return (struct relay *)((char *)output - offsetof(struct relay, output));
 }
 
-/*
- * ---- into the sink
- * ------------------------------------------------------------------------------------
- */
+/* ---- into the sink ---- */
 
 /* What is not put any more leaves names without an id: nothing after it may be looked at. */
 static int keep_failure(struct relay *relay, int err)
@@ -208,10 +205,7 @@ static int put_manual(struct relay *relay, const struct manual_event *events, si
 	return keep_failure(relay, renaming_manual(&relay->sink, events, count));
 }
 
-/*
- * ---- the drain side: what is kept
- * ---------------------------------------------------------------------
- */
+/* ---- the drain side: what is kept ---- */
 
 static int reserve_note(struct relay *relay, size_t length)
 {
@@ -323,10 +317,7 @@ static bool hand_off_kept(struct relay *relay)
 	return hand_off_losses(relay);
 }
 
-/*
- * ---- the drain side: names
- * ----------------------------------------------------------------------------
- */
+/* ---- the drain side: names ---- */
 
 /* Tells `fresh` of a name that is borne by what is kept, under its new id. */
 static int keep_name(struct relay *fresh, const struct relay *relay, uint32_t *id)
@@ -404,10 +395,7 @@ static void restart_names(struct relay *relay)
 	relay->note_capacity = fresh.note_capacity;
 }
 
-/*
- * ---- the drain side: what is discarded
- * ----------------------------------------------------------------
- */
+/* ---- the drain side: what is discarded ---- */
 
 static int lose_hooked(struct relay *relay, const struct hooked_scope *scopes, size_t count)
 {
@@ -449,10 +437,7 @@ static int lose_manual(struct relay *relay, const struct manual_event *events, s
 	return err;
 }
 
-/*
- * ---- the drain side: what the source calls
- * ------------------------------------------------------------
- */
+/* ---- the drain side: what the source calls ---- */
 
 static int output_string(struct event_output *output, const char *bytes, size_t length,
 			 uint32_t *id)
@@ -565,10 +550,7 @@ uint64_t relay_lost_threads(const struct relay *relay)
 	return relay->lost_threads;
 }
 
-/*
- * ---- the write side
- * -----------------------------------------------------------------------------------
- */
+/* ---- the write side ---- */
 
 static int put_record(struct relay *relay, const uint64_t *data, const void *tag)
 {
@@ -626,10 +608,7 @@ void relay_visit_names(struct relay *relay, intern_visitor visit, void *context)
 		visit(context, &relay->older.ids[i]);
 }
 
-/*
- * ---- both sides
- * ---------------------------------------------------------------------------------------
- */
+/* ---- both sides ---- */
 
 void relay_start(struct relay *relay)
 {

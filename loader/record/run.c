@@ -49,10 +49,7 @@ static bool signalled(struct capture *c)
 	return false;
 }
 
-/*
- * ---- the threads that drain, and the one that watches
- * --------------------------------------------------
- */
+/* ---- the threads that drain, and the one that watches ---- */
 
 static int drain_calls(void *context, struct pace *pace, uint64_t *pause_ns)
 {
@@ -127,10 +124,7 @@ static int start_threads(struct capture *c)
 	return err ? err : drainer_start(&c->watcher, watch, c);
 }
 
-/*
- * ---- the thread that writes
- * ---------------------------------------------------------------------------
- */
+/* ---- the thread that writes ---- */
 
 int capture_take(struct capture *c)
 {

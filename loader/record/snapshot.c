@@ -20,10 +20,7 @@
 /* What was over when a snapshot was asked for has come out of the rings by then. */
 #define SETTLE_NS 100000000ull
 
-/*
- * ---- opening and closing
- * ------------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 /* Of the hooked functions a trigger means those that -f would mean. */
 static int watch_functions(struct capture *c, const struct capture_trigger *asked, size_t watched)
@@ -101,10 +98,7 @@ void capture_close_flight(struct capture *c)
 	c->flight = (struct capture_flight){0};
 }
 
-/*
- * ---- snapshots
- * ----------------------------------------------------------------------------------------
- */
+/* ---- snapshots ---- */
 
 void capture_ask_snapshot(struct capture *c, const char *why)
 {
@@ -308,10 +302,7 @@ uint64_t capture_flight_pause_ns(const struct capture *c, uint64_t now, uint64_t
 	return due && left < longest ? left : longest;
 }
 
-/*
- * ---- the end
- * ------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 void capture_hold_flight(struct capture *c)
 {

@@ -71,10 +71,7 @@ static void judge(struct trigger *trigger, uint32_t watched, uint64_t ns, uint32
 		trigger->first = (struct trigger_call){watched, ns, pid, tid};
 }
 
-/*
- * ---- hooked calls
- * -------------------------------------------------------------------------------------
- */
+/* ---- hooked calls ---- */
 
 static void look_at_call(struct trigger *trigger, const struct hooked_scope *scope)
 {
@@ -98,10 +95,7 @@ static int output_hooked(struct event_output *output, const struct hooked_scope 
 	return err;
 }
 
-/*
- * ---- manual scopes
- * ------------------------------------------------------------------------------------
- */
+/* ---- manual scopes ---- */
 
 /* True with *ns. A counter that was read once tells nothing yet. */
 static bool ticks_to_ns(const struct trigger *trigger, uint64_t ticks, uint64_t *ns)
@@ -200,10 +194,7 @@ static int output_manual(struct event_output *output, const struct manual_event 
 	return err;
 }
 
-/*
- * ---- what else comes
- * ----------------------------------------------------------------------------------
- */
+/* ---- what else comes ---- */
 
 static int output_string(struct event_output *output, const char *bytes, size_t length,
 			 uint32_t *id)
@@ -241,10 +232,7 @@ static int output_process(struct event_output *output, const struct process_info
 	return trigger->forward.next->process(trigger->forward.next, process);
 }
 
-/*
- * ---- the trigger
- * --------------------------------------------------------------------------------------
- */
+/* ---- the trigger ---- */
 
 struct event_output *trigger_output(struct trigger *trigger)
 {

@@ -50,10 +50,7 @@ static struct bpf_source *of(struct source *source)
 	return (struct bpf_source *)source;
 }
 
-/*
- * ---- records
- * ------------------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
 static int flush(struct bpf_source *source, struct event_output *output)
 {
@@ -217,10 +214,7 @@ static int take_record(struct bpf_source *source, struct event_output *output, c
 	}
 }
 
-/*
- * ---- draining
- * -----------------------------------------------------------------------------------------
- */
+/* ---- draining ---- */
 
 /*
  * All that was produced by now. The reader's position is published only when nothing is left in the
@@ -287,10 +281,7 @@ static bool gone(struct source *base)
 	return false;
 }
 
-/*
- * ---- the end: losses that no record told
- * --------------------------------------------------------------
- */
+/* ---- the end: losses that no record told ---- */
 
 static int put_pending_losses(struct bpf_source *source, struct event_output *output)
 {
@@ -325,10 +316,7 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 	return err;
 }
 
-/*
- * ---- the end: frames that are open
- * --------------------------------------------------------------------
- */
+/* ---- the end: frames that are open ---- */
 
 /* Those of near_scopes, which is mapped: its places are many and mostly free. */
 static int collect_near(const struct bpf_source *source, struct open_entries *open)
@@ -582,10 +570,7 @@ static int put_open_frames(struct bpf_source *source, struct event_output *outpu
 	return err;
 }
 
-/*
- * ---- a look at what is open while probes are hit
- * ------------------------------------------------------
- */
+/* ---- a look at what is open while probes are hit ---- */
 
 /* Keeps what scopes are put. */
 struct call_list {
@@ -648,10 +633,7 @@ int bpf_source_open_calls(const struct source *base, uint64_t now, struct hooked
 	return err;
 }
 
-/*
- * ---- the end: accounts
- * --------------------------------------------------------------------------------
- */
+/* ---- the end: accounts ---- */
 
 static void add_counters(struct function_accounting *account,
 			 const struct function_counters *counters)
@@ -715,10 +697,7 @@ uint32_t bpf_source_ring_id(const struct source *base)
 	return bpf_map_get_info_by_fd(fd, &info, &length) ? 0 : info.id;
 }
 
-/*
- * ---- making it
- * ----------------------------------------------------------------------------------------
- */
+/* ---- making it ---- */
 
 static void destroy(struct source *base)
 {

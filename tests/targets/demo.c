@@ -94,10 +94,7 @@ struct worker {
 	char name[16];
 };
 
-/*
- * ---- the job queue
- * ----------------------------------------------------------------------------------
- */
+/* ---- the job queue ---- */
 
 static void queue_open(struct job_queue *queue)
 {
@@ -165,10 +162,7 @@ static void *worker_main(void *argument)
 	return NULL;
 }
 
-/*
- * ---- update
- * -----------------------------------------------------------------------------------------
- */
+/* ---- update ---- */
 
 static float random_unit(struct world *world)
 {
@@ -228,10 +222,7 @@ static void update(struct world *world)
 	animate(world);
 }
 
-/*
- * ---- physics
- * ----------------------------------------------------------------------------------------
- */
+/* ---- physics ---- */
 
 static float bounce(float position, float *velocity)
 {
@@ -313,10 +304,7 @@ HOOKABLE static void step_physics(struct world *world)
 	world->contacts += solve_contacts(world);
 }
 
-/*
- * ---- render
- * -----------------------------------------------------------------------------------------
- */
+/* ---- render ---- */
 
 /*
  * A key for each particle that can be seen: far ones first, near ones painted over them; else the
@@ -375,10 +363,7 @@ HOOKABLE static void render_frame(struct world *world)
 	world->frames++;
 }
 
-/*
- * ---- the frame loop
- * ---------------------------------------------------------------------------------
- */
+/* ---- the frame loop ---- */
 
 static void frame(struct world *world)
 {

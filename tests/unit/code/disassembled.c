@@ -43,9 +43,7 @@ bool object_build(const char *command, const char *source, struct object *object
 	return true;
 }
 
-/*
- * ---- its symbols -------------------------------------------------------------------------------
- */
+/* ---- its symbols ---- */
 
 struct lookup {
 	const char *name; /* NULL: all */
@@ -95,9 +93,7 @@ size_t object_functions(struct object *object, struct named **functions)
 	return lookup.count;
 }
 
-/*
- * ---- its shapes --------------------------------------------------------------------------------
- */
+/* ---- its shapes ---- */
 
 struct asked {
 	struct object *object;
@@ -174,10 +170,7 @@ int object_shape(struct object *object, const struct named *named, bool with_tab
 	return err;
 }
 
-/*
- * ---- what objdump says
- * ---------------------------------------------------------------------------
- */
+/* ---- what objdump says ---- */
 
 /*
  * Behind the mnemonic, or behind its last operand, the address of a direct branch: "jne 1139

@@ -12,9 +12,7 @@
 
 #include "disassembled.h"
 
-/*
- * ---- compiled functions, against objdump --------------------------------------------------------
- */
+/* ---- compiled functions, against objdump ---- */
 
 static const char *const x86_commands[] = {
 	"gcc -O0",
@@ -387,10 +385,7 @@ Test(disassemble, a_jump_to_an_unknown_part_is_refused)
 	object_close(&object);
 }
 
-/*
- * ---- bytes, by hand
- * ------------------------------------------------------------------------------
- */
+/* ---- bytes, by hand ---- */
 
 enum { AT = 0x1000 };
 
@@ -771,10 +766,7 @@ Test(disassemble, stack_switches_and_frames)
 	function_shape_clear(&shape);
 }
 
-/*
- * ---- what the unwind tables tell
- * ------------------------------------------------------------------
- */
+/* ---- what the unwind tables tell ---- */
 
 /* The frame is built at the addresses in `built`; known everywhere. */
 struct frames {
@@ -860,10 +852,7 @@ Test(disassemble, parts_elsewhere)
 	function_shape_clear(&shape);
 }
 
-/*
- * ---- arm64
- * -----------------------------------------------------------------------------------------
- */
+/* ---- arm64 ---- */
 
 Test(disassemble, arm64_branches)
 {
@@ -960,10 +949,7 @@ Test(disassemble, arm64_stack)
 	function_shape_clear(&shape);
 }
 
-/*
- * ---- anything
- * --------------------------------------------------------------------------------------
- */
+/* ---- anything ---- */
 
 Test(disassemble, other_machines_are_refused)
 {

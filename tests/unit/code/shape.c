@@ -224,10 +224,7 @@ Test(shape, loops_to_the_probe)
 	close_shapes();
 }
 
-/*
- * ---- closed call trees
- * ---------------------------------------------------------------------------
- */
+/* ---- closed call trees ---- */
 
 static void assert_closed(const char *command)
 {

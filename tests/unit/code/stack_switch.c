@@ -34,10 +34,7 @@ static bool is_there(const char *program)
 #define LIBRARY(compiler, flags) \
 	compiler " " flags " -w -Wno-psabi -shared -fPIC -nostdlib p.c -o p"
 
-/*
- * ---- what compilers make of frames that move their stack pointer themselves
- * ----------------------
- */
+/* ---- what compilers make of frames that move their stack pointer themselves ---- */
 
 static const char *const frames =
 	"#include <stddef.h>\n"
@@ -116,10 +113,7 @@ Test(stack_switch, own_frames_on_arm64_are_none)
 	}
 }
 
-/*
- * ---- what goes over to another stack
- * --------------------------------------------------------------
- */
+/* ---- what goes over to another stack ---- */
 
 /* Finds it at `change`, wherever else it looks, with tables and symbols and without. */
 static void assert_found(const char *compiler, const char *objdump, const char *body)
@@ -371,10 +365,7 @@ Test(stack_switch, by_hand_on_arm64_is_found)
 		assert_found("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump", bodies[i]);
 }
 
-/*
- * ---- files of any kind
- * ------------------------------------------------------------------------------
- */
+/* ---- files of any kind ---- */
 
 Test(stack_switch, without_section_headers)
 {

@@ -27,10 +27,7 @@ static void drop_sections(const char *path)
 	close(fd);
 }
 
-/*
- * ---- against readelf
- * -----------------------------------------------------------------------------
- */
+/* ---- against readelf ---- */
 
 struct rows {
 	size_t ranges;
@@ -122,10 +119,7 @@ Test(unwind, what_no_table_tells_is_not_known)
 	object_close(&object);
 }
 
-/*
- * ---- parts
- * ---------------------------------------------------------------------------------------
- */
+/* ---- parts ---- */
 
 Test(unwind, a_part_is_told_from_the_next_function)
 {
@@ -157,10 +151,7 @@ Test(unwind, a_part_is_told_from_the_next_function)
 	object_close(&object);
 }
 
-/*
- * ---- personality
- * ---------------------------------------------------------------------------------
- */
+/* ---- personality ---- */
 
 static bool has_personality(const char *path)
 {

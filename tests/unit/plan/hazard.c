@@ -238,10 +238,7 @@ Test(hazard, what_could_not_be_looked_at_counts_as_one)
 		"not all of its files");
 }
 
-/*
- * ---- each sign by itself
- * -------------------------------------------------------------------------
- */
+/* ---- each sign by itself ---- */
 
 Test(hazard, every_import_and_definition_is_found)
 {
@@ -369,10 +366,7 @@ Test(hazard, libraries_are_known_by_name)
 	}
 }
 
-/*
- * ---- whole programs
- * ------------------------------------------------------------------------------
- */
+/* ---- whole programs ---- */
 
 Test(hazard, a_tail_jump_to_a_thrower_is_found)
 {
@@ -429,10 +423,7 @@ Test(hazard, memory_that_is_executable_is_found)
 	assert_only(hazard, HAZARD_UNSEEN, "/memfd:jit is mapped as code");
 }
 
-/*
- * ---- what is kept
- * --------------------------------------------------------------------------------
- */
+/* ---- what is kept ---- */
 
 Test(hazard, an_object_that_comes_later_changes_the_verdict)
 {

@@ -92,10 +92,7 @@ static struct probe_session *open_session(size_t functions)
 	return session;
 }
 
-/*
- * ---- what is left
- * -------------------------------------------------------------------------------------
- */
+/* ---- what is left ---- */
 
 struct ids {
 	uint32_t map;
@@ -192,10 +189,7 @@ Test(attach, nothing_is_left_after_close)
 	cr_expect_eq(count_left(&ids), 0);
 }
 
-/*
- * ---- hits and accounts
- * --------------------------------------------------------------------------------
- */
+/* ---- hits and accounts ---- */
 
 static struct function_counters counters_of(const struct probe_session *session, uint32_t function)
 {
@@ -248,10 +242,7 @@ Test(attach, a_function_that_is_not_in_this_process)
 	probe_session_close(session);
 }
 
-/*
- * ---- refusals
- * -----------------------------------------------------------------------------------------
- */
+/* ---- refusals ---- */
 
 static void expect_said(const char *words)
 {

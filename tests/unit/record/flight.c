@@ -121,10 +121,7 @@ static const char *text(const struct timeline *timeline)
 	return lane_text(timeline, lane_of(timeline, PID, TID, 0));
 }
 
-/*
- * ---- the window
- * ---------------------------------------------------------------------------------------
- */
+/* ---- the window ---- */
 
 Test(flight, keeps_the_window)
 {
@@ -203,10 +200,7 @@ Test(flight, is_held)
 	cr_assert_eq(flight_expired_calls(flight, 0), 1);
 }
 
-/*
- * ---- what outlives it
- * ---------------------------------------------------------------------------------
- */
+/* ---- what outlives it ---- */
 
 Test(flight, names_outlive_it)
 {
@@ -297,10 +291,7 @@ Test(flight, anchors_outlive_it)
 	timeline_close(timeline);
 }
 
-/*
- * ---- bounds
- * -------------------------------------------------------------------------------------------
- */
+/* ---- bounds ---- */
 
 Test(flight, memory_has_a_bound)
 {

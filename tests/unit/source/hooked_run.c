@@ -29,10 +29,7 @@ void need_root(void)
 		cr_skip_test("hooking functions needs root");
 }
 
-/*
- * ---- the traced program
- * -------------------------------------------------------------------------------
- */
+/* ---- the traced program ---- */
 
 static void run_child(struct target *target, int gate, int input, int output,
 		      const char *const *arguments, bool wait_go)
@@ -153,10 +150,7 @@ bool target_truth(const struct target *target, const char *function, uint64_t *e
 	return line && sscanf(line + strlen(wanted), "%" SCNu64 "/%" SCNu64, entries, returns) == 2;
 }
 
-/*
- * ---- where its functions are
- * --------------------------------------------------------------------------
- */
+/* ---- where its functions are ---- */
 
 static uint64_t file_offset(Elf *elf, uint64_t address)
 {
@@ -208,10 +202,7 @@ static uint64_t function_offset(const char *path, const char *name)
 	return offset;
 }
 
-/*
- * ---- what was delivered
- * -------------------------------------------------------------------------------
- */
+/* ---- what was delivered ---- */
 
 static int keep_string(struct event_output *output, const char *bytes, size_t length, uint32_t *id)
 {
@@ -295,10 +286,7 @@ static void count_exec(void *context, uint32_t pid, uint32_t former, const char 
 	tally->exec_former = former;
 }
 
-/*
- * ---- a run
- * --------------------------------------------------------------------------------------------
- */
+/* ---- a run ---- */
 
 void run_open(struct hooked_run *run, const char *const *functions,
 	      const struct probe_options *options)
@@ -389,10 +377,7 @@ void run_whole(struct hooked_run *run, struct target *target, const char *const 
 	run_check(run);
 }
 
-/*
- * ---- judging
- * ------------------------------------------------------------------------------------------
- */
+/* ---- judging ---- */
 
 static uint32_t id_of(const struct hooked_run *run, const char *function)
 {

@@ -83,10 +83,7 @@ static void expect_truth(struct hooked_run *run, struct target *target)
 		cr_expect_eq(run->tally.scopes[i].tid, (uint32_t)target->pid);
 }
 
-/*
- * ---- exec
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- exec ---- */
 
 /* The program waits behind its exec, so that nothing of it is missed. */
 static void exec_case(const char *program, const char *thread)
@@ -145,10 +142,7 @@ Test(lifecycle_kernel, too_late_to_hook_again)
 	run_close(&run);
 }
 
-/*
- * ---- fork
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- fork ---- */
 
 static size_t heirs(const struct hooked_run *run)
 {
