@@ -40,7 +40,7 @@ reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
 producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
 bpf_sources      := $(sort $(wildcard bpf/*.bpf.c))
 # Written in x86-64 assembler, for one exact machine code.
-x86_only         := lookers bits32 vectors twin zerosize loopentry redzone stackswitch jmpthrower
+x86_only         := lookers bits32 pops vectors twin zerosize loopentry redzone stackswitch jmpthrower
 target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
 target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
 	$(addprefix $(O)/targets/,$(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.cpp,%,$(wildcard tests/targets/*.cpp)))))

@@ -27,6 +27,8 @@ const char *return_reason_text(enum return_reason reason)
 			"the program may longjmp out of them, after which returns are lost",
 		[RETURN_RECURSES] = "they call themselves, and the kernel sees 64 returns at once",
 		[RETURN_OWN] = "they look at their own return address, which a uretprobe replaces",
+		[RETURN_POPS] =
+			"they pop their arguments, and a uretprobe sees another stack pointer",
 	};
 
 	return texts[reason];
@@ -80,6 +82,16 @@ static bool calls_itself(const struct function_shape *shape, const struct functi
 	return false;
 }
 
+/* `ret $N`: at its uretprobe the stack pointer is not the one of its entry, by which calls are paired. */
+static bool pops_arguments(const struct function_shape *shape)
+{
+	for (size_t i = 0; i < shape->exit_count; i++) {
+		if (shape->exits[i].pop)
+			return true;
+	}
+	return false;
+}
+
 /*
  * In a process without hazards a uretprobe breaks nothing: probes on the exits are chosen where it would
  * see less, or show, if the exits are known.
@@ -96,6 +108,8 @@ static int choose_harmless(struct returns *returns, const struct function *funct
 		return choose_instruction(returns, function, choice, RETURN_LOOP);
 	if (shapes_looks_at_return(returns->shapes, function))
 		return choose_instruction(returns, function, choice, RETURN_OWN);
+	if (!err && pops_arguments(shape))
+		return choose_instruction(returns, function, choice, RETURN_POPS);
 	if (!err && calls_itself(shape, function))
 		return choose_instruction(returns, function, choice, RETURN_RECURSES);
 	if (!err && returns->hazard->jumps && !shapes_is_closed(returns->shapes, function))
@@ -103,6 +117,26 @@ static int choose_harmless(struct returns *returns, const struct function *funct
 	choice->shape = err ? NULL : shape;
 	choice->mode = RETURNS_URETPROBE;
 	choice->reason = RETURN_HARMLESS;
+	return 0;
+}
+
+/* --returns=uretprobe: what would go wrong is refused, or seen by instruction. */
+static int choose_uretprobe(struct returns *returns, const struct function *function,
+			    struct return_choice *choice)
+{
+	const struct function_shape *shape = NULL;
+	int err = shapes_of(returns->shapes, function, &shape);
+
+	if (err == -ENOMEM)
+		return err;
+	if (shapes_looks_at_return(returns->shapes, function))
+		return refuse_function(
+			returns, choice,
+			"it looks at its own return address, which a uretprobe replaces");
+	if (!err && pops_arguments(shape))
+		return choose_instruction(returns, function, choice, RETURN_POPS);
+	choice->mode = RETURNS_URETPROBE;
+	choice->reason = RETURN_ASKED;
 	return 0;
 }
 
@@ -139,15 +173,8 @@ static int choose_function(struct returns *returns, const struct function *funct
 		return choose_instruction(returns, function, choice, RETURN_ASKED);
 	if (mode == RETURNS_NONE)
 		return choose_none(returns, function, choice);
-	if (mode == RETURNS_URETPROBE && shapes_looks_at_return(returns->shapes, function))
-		return refuse_function(
-			returns, choice,
-			"it looks at its own return address, which a uretprobe replaces");
-	if (mode != RETURNS_AUTO) {
-		choice->mode = mode;
-		choice->reason = RETURN_ASKED;
-		return 0;
-	}
+	if (mode == RETURNS_URETPROBE)
+		return choose_uretprobe(returns, function, choice);
 	if (!hazard->found && (!hazard->execs || function->module->is_main))
 		return choose_harmless(returns, function, choice);
 	if (!hazard->asynchronous && shapes_is_closed(returns->shapes, function)) {
@@ -191,14 +218,19 @@ static void mark_overlaps(struct returns *returns)
 	}
 }
 
-/* Of those with uretprobes too: what is mapped later may change their mode. */
+/*
+ * Of those with uretprobes too, unless uretprobes are asked for: what is mapped later may change their
+ * mode.
+ */
 static int count_exits(struct returns *returns)
 {
 	for (size_t i = 0; i < returns->count; i++) {
 		const struct function_shape *shape = NULL;
-		int err = returns->functions[i]
-				  ? shapes_of(returns->shapes, returns->functions[i], &shape)
-				  : -ENOENT;
+		bool counts =
+			returns->functions[i] && (returns->mode != RETURNS_URETPROBE ||
+						  returns->choices[i].mode == RETURNS_INSTRUCTION);
+		int err = counts ? shapes_of(returns->shapes, returns->functions[i], &shape)
+				 : -ENOENT;
 
 		if (err == -ENOMEM)
 			return err;
@@ -234,7 +266,7 @@ int returns_make(struct returns *returns, const struct symbol_table *table,
 	if (!returns->shapes)
 		return -ENOMEM;
 	err = choose_all(returns);
-	if (!err && mode != RETURNS_URETPROBE && mode != RETURNS_NONE)
+	if (!err && mode != RETURNS_NONE)
 		err = count_exits(returns);
 	return err;
 }

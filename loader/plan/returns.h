@@ -31,6 +31,7 @@ enum return_reason {
 	RETURN_JUMPS,	 /* a longjmp may leave it, and the kernel would keep its uretprobe */
 	RETURN_RECURSES, /* it calls itself, and the kernel has 64 uretprobes for a thread */
 	RETURN_OWN,	 /* it looks at its own return address, which a uretprobe replaces */
+	RETURN_POPS,	 /* it pops its arguments (ret $N): a uretprobe would not find its entry */
 	RETURN_REASONS,
 };
 

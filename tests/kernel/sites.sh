@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # A probe changes nothing: every form of first instruction that a distribution's functions have, executed from many
-# register files, watched in every mode and not; and C code that begins with vector instructions.
+# register files, watched in every mode and not; C code that begins with vector instructions; a function that pops its
+# arguments.
 . "$(dirname "$0")/lib.sh"
 
 SITES=$O/targets/sites
-need "$SCOPETRACE" "$SITES" "$O/targets/vectors"
+need "$SCOPETRACE" "$SITES" "$O/targets/vectors" "$O/targets/pops"
 snapshot "$T/before"
 
 # as_unwatched MODE [OPTION]...: the same lines; each form is counted, call for call, or named as not hooked.
@@ -62,5 +63,21 @@ for mode in auto uretprobe instruction none; do
 	cmp -s "$T/vectors.unwatched" "$T/run.out" || fail "vectors, --returns=$mode: $(cat "$T/run.out")"
 done
 say "vectors: $(cat "$T/vectors.unwatched")"
+
+say "== a function that pops its arguments: in each mode its returns are those of its entries"
+"$O/targets/pops" >"$T/pops.unwatched" || fail "pops, unwatched: exit status $?"
+for mode in auto uretprobe instruction none; do
+	run "$SCOPETRACE" record "--returns=$mode" -f pop_sum -o "$T/pops.scope" -- "$O/targets/pops"
+	expect_status 0 "pops, --returns=$mode"
+	cmp -s "$T/pops.unwatched" "$T/run.out" || fail "pops, --returns=$mode: $(cat "$T/run.out")"
+	"$SCOPETRACE" report --json "$T/pops.scope" | python3 -c "
+import json, sys
+report = json.load(sys.stdin)
+function, = report['functions']
+terms = {term: function[term] for term in ('calls', 'entries', 'discarded', 'orphans')}
+print('--returns=$mode:', terms)
+sys.exit(terms != {'calls': 3000, 'entries': 3000, 'discarded': 0, 'orphans': 0} or not report['accounting']['balanced'])" ||
+		fail "pops, --returns=$mode: the counts"
+done
 
 expect_nothing_left "$T/before" "sites"

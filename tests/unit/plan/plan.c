@@ -64,6 +64,28 @@ Test(plan, numbers_the_functions_whose_code_overlaps)
 }
 #endif
 
+#if defined(__x86_64__)
+/* Also where uretprobes are asked for: room is made for its exits then. */
+Test(plan, sees_returns_that_pop_arguments_by_instruction)
+{
+	char *patterns[] = {"pop_sum", "main"};
+	struct plan_options options = options_of(patterns, 2);
+
+	for (int mode = RETURNS_AUTO; mode <= RETURNS_INSTRUCTION; mode++) {
+		struct plan plan;
+
+		options.returns = (enum return_mode)mode;
+		cr_assert_eq(plan_make(&plan, &options, 0, target_path("pops")), 0);
+		cr_assert_eq(plan.returns.choices[index_of(&plan, "pop_sum")].mode,
+			     RETURNS_INSTRUCTION);
+		cr_assert_eq(plan.returns.choices[index_of(&plan, "main")].mode,
+			     mode == RETURNS_INSTRUCTION ? RETURNS_INSTRUCTION : RETURNS_URETPROBE);
+		cr_assert_geq(plan_most_exits(&plan), 1);
+		plan_release(&plan);
+	}
+}
+#endif
+
 /* As `set` does, by whose numbers some functions are in other processes alone. */
 Test(plan, leaves_out_functions_that_are_not_in_the_process)
 {
