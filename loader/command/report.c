@@ -118,11 +118,9 @@ static void say_unbalanced(const struct timeline *timeline, const char *file)
 	char *reason = escape_text(timeline->accounting.imbalance);
 
 	if (timeline->truncated)
-		log_error(
-			"%s was cut short after byte %llu, so its numbers cannot add up; record again, and "
-			"let "
-			"`scopetrace record` end by itself",
-			file, (unsigned long long)timeline->truncated_at);
+		log_error("%s was cut short after byte %llu, so its numbers cannot add up; record "
+			  "again, and let `scopetrace record` end by itself",
+			  file, (unsigned long long)timeline->truncated_at);
 	else
 		log_error("%s: its numbers do not add up: %s", file, reason ? reason : "");
 	free(reason);

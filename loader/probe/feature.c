@@ -86,10 +86,9 @@ static int require_initial_pid_namespace(void)
 	if (namespace.st_ino == INITIAL_PID_NAMESPACE)
 		return 0;
 	log_error(
-		"hooking from inside a container's pid namespace is not supported: run scopetrace on the "
-		"host, by the "
-		"process's pid there, or start the container with --pid=host; manual scopes can be "
-		"captured here");
+		"hooking from inside a container's pid namespace is not supported: run scopetrace "
+		"on the host, by the process's pid there, or start the container with --pid=host; "
+		"manual scopes can be captured here");
 	return -ENOTSUP;
 }
 

@@ -307,11 +307,9 @@ static int put_pending_losses(struct bpf_source *source, struct event_output *ou
 			err = output->loss(output, &loss);
 	}
 	if (thread_records)
-		log_warning(
-			"%llu starts, ends or renames of threads found no room in the kernel's ring: "
-			"their lanes may lack names; "
-			"choose a larger ring",
-			(unsigned long long)thread_records);
+		log_warning("%llu starts, ends or renames of threads found no room in the kernel's "
+			    "ring: their lanes may lack names; choose a larger ring",
+			    (unsigned long long)thread_records);
 	free(pending);
 	return err;
 }

@@ -431,11 +431,9 @@ void shm_source_say(pid_t pid, int err)
 	case ESRCH:
 		break;
 	case EBUSY:
-		log_error(
-			"the manual scopes of process %d are being captured by another reader; a segment "
-			"has one "
-			"at a time: stop that capture first",
-			pid);
+		log_error("the manual scopes of process %d are being captured by another reader; a "
+			  "segment has one at a time: stop that capture first",
+			  pid);
 		break;
 	case EPROTO:
 		say_other_version(pid);
