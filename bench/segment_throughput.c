@@ -8,7 +8,7 @@
  *	segment_throughput [-l | -1] [-T] [-s SECONDS] [-n REPEATS] [CASE]
  *	CASE: [-t THREADS] [-k SLOTS] [-r RATE] [-m scope|hot] [-p busy|sleep]
  *
- * `bar`: the rates of design/quality.md. With -T also `table`: rate x threads x slots, the median
+ * `bar`: the rates that must be reached. With -T also `table`: rate x threads x slots, the median
  * share of events lost over the repeats and the most, and `largest`: by bisection, the largest rate
  * at which no repeat lost anything. With a case, that one instead. Each count is checked: delivered
  * + lost is what was written.

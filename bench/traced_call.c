@@ -42,7 +42,7 @@
 struct build {
 	const char *name;
 	const char *program;
-	double bar; /* what quality.md wants */
+	double bar; /* what must be reached */
 	long first; /* calls before those that are measured */
 	long calls;
 };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Holds the rules of the design's "Who may include whom".
+# Holds who may include whom, and that no comment names a paper that is not in the tree.
 #
 #	tests/includes.sh [ROOT]	default: the tree that this script is in
 set -u
@@ -103,6 +103,13 @@ for file in loader/*/*.h; do
 	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"([a-z]+\/[^"]*\.h)".*/\1/p' "$file" |
 		while read -r header; do printf '%s %s\n' "${file#loader/}" "$header"; done
 done | sort -u | circle headers
+
+# The reasons stand in the repository: every paper that a file names is there.
+while IFS=: read -r file paper; do
+	[ -e "$paper" ] || [ -e "$(dirname "$file")/$paper" ] && continue
+	printf '%s names %s, which is not in the tree\n' "$file" "$paper"
+	found=$((found + 1))
+done < <(grep -rIoE '[A-Za-z_/.-]+\.md\b' Makefile README.md bpf libscope loader tests bench man)
 
 printf '%d files looked through, %d against the rules\n' $files $found
 [ $files -gt 0 ] && [ $found = 0 ]

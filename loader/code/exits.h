@@ -3,7 +3,7 @@
  * The machine code of one function, by Capstone. Purpose: where it is left (for `instruction`
  * returns), and whether anything inside it could unwind or switch stacks past a hijacked return
  * address. Stateless but for the handle; the bytes may be anything: what cannot be decoded to its
- * end is refused with the reason, never guessed (design: pairing.md, "Safe returns").
+ * end is refused with the reason, never guessed.
  */
 #ifndef SCOPETRACE_CODE_EXITS_H
 #define SCOPETRACE_CODE_EXITS_H

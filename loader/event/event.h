@@ -211,8 +211,7 @@ struct process_info {
 static_assert(sizeof(struct process_info) == 40, "on disk");
 
 /*
- * The accounting identity (design: pairing.md), once per hooked function and, summed up, for the
- * capture:
+ * The accounting identity, once per hooked function and, summed up, for the capture:
  *   entries   = not_a_call + too_deep + filtered + map_full + chain_full + opened + instants
  *   opened    = completed + discarded + unwound + unfinished
  *   returns   = completed + not_a_return + orphans

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What this kernel and these privileges allow. Purpose: a clear refusal with its cure instead of a
- * failure half way. Features are probed, never inferred from a version (design: facts.md,
- * "Attaching").
+ * failure half way. Features are probed, never inferred from a version.
  */
 #ifndef SCOPETRACE_PROBE_FEATURE_H
 #define SCOPETRACE_PROBE_FEATURE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The hand-off buffer (design: handoff.md) between a thread that must not wait, the writer, and one
+ * The hand-off buffer between a thread that must not wait, the writer, and one
  * that may, the reader. Purpose: a drain keeps its pace while the disk does not; what finds no room
  * is discarded and counted, and the count stands in the stream where the records are missing. One
  * writer, one reader, each of them one thread at a time; the writer may be a signal handler, also

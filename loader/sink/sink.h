@@ -35,8 +35,10 @@ extern const struct sink sinks[];
 /* The row with this name, or NULL. */
 const struct sink *sink_find(const char *name);
 
-/* `report`: the table for people, and --json with the keys of the design's timeline.md. Same results as a
- * sink's write. */
+/*
+ * `report`: the table for people, and --json, whose keys are a promise to programs
+ * (tests/unit/sink/report.c). Same results as a sink's write.
+ */
 int report_text(const struct timeline *timeline, FILE *out, const struct sink_options *options);
 int report_json(const struct timeline *timeline, FILE *out, const struct sink_options *options);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Call for call: what a program truly did, against what the capture says (design/quality.md, "Tests").
+# Call for call: what a program truly did, against what the capture says.
 #
 #	call_for_call.sh [calls|manual|escape|overflow|sweep|rings]...	default: the first four, with SCOPETRACE_LONG=1 all
 #

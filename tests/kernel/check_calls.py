@@ -4,7 +4,7 @@
 
 It reads only what a user sees of a capture (the CSV export, the closing line of `record`, the accounting of
 `report --json`) and the last line of tests/targets/calls.c, which says what the program truly did. It shares no code
-with the loader and works depths and parents out for itself. Each check is reported by its number in design/quality.md.
+with the loader and works depths and parents out for itself. Each check is reported by its number.
 """
 import argparse
 import csv

@@ -5,7 +5,7 @@
     check_perfetto.py TRACE CSV PACKETS     PACKETS: how many protoc found
 
 A track for each thread, under its process; begins and ends balanced, in order of time; as many scopes as the CSV has;
-both kinds nested in each other. Field numbers are those of the design's timeline.md.
+both kinds nested in each other. Field numbers are those of perfetto's trace_packet.proto.
 """
 import csv
 import sys

@@ -46,7 +46,7 @@ Test(report, json_is_json)
 	free(text);
 }
 
-/* The keys are a promise to programs (design: timeline.md). */
+/* The keys are a promise to programs. */
 Test(report, json_keys)
 {
 	size_t length;
