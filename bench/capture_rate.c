@@ -132,14 +132,14 @@ static void nest(struct producer *producer)
 	}
 }
 
-static int declare(struct capture_writer *writer, struct producer *producers,
+static int declare(struct scope_file_writer *writer, struct producer *producers,
 		   const struct options *options)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 	struct process_info process = {.pid = 1, .clock = CLOCK_ID_TSC};
 	struct clock_anchor anchors[] = {{0, 0, CLOCK_ID_TSC, 10},
 					 {3000000000ull, 1000000000ull, CLOCK_ID_TSC, 10}};
-	int err = capture_writer_process(writer, &process);
+	int err = scope_file_writer_process(writer, &process);
 
 	for (uint32_t i = 0; i < NEST && !err; i++) {
 		char name[32];
@@ -150,7 +150,7 @@ static int declare(struct capture_writer *writer, struct producer *producers,
 		err = output->string(output, name, strlen(name), &id);
 		info.name = id;
 		if (!err && !(i & 1))
-			err = capture_writer_function(writer, &info);
+			err = scope_file_writer_function(writer, &info);
 		for (uint32_t t = 0; t < options->threads; t++)
 			producers[t].names[i] = id;
 	}
@@ -161,7 +161,7 @@ static int declare(struct capture_writer *writer, struct producer *producers,
 
 static int write_capture(const struct options *options)
 {
-	struct capture_writer *writer = capture_writer_create(options->path, 0, NULL);
+	struct scope_file_writer *writer = scope_file_writer_create(options->path, 0, NULL);
 	struct producer *producers = calloc(options->threads, sizeof(*producers));
 	struct moment begun = now();
 	uint64_t written = 0;
@@ -175,9 +175,9 @@ static int write_capture(const struct options *options)
 		for (int i = 0; i < BATCH / NEST; i++)
 			nest(producer);
 		written += BATCH;
-		err = put_out(producer, capture_writer_output(writer));
+		err = put_out(producer, scope_file_writer_output(writer));
 	}
-	if (writer && capture_writer_finish(writer, 0, 1, 0))
+	if (writer && scope_file_writer_finish(writer, 0, 1, 0))
 		err = -1;
 	if (!err)
 		print("write", options, begun, begun);

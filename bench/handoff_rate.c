@@ -75,12 +75,12 @@ static void *drain(void *argument)
 	return NULL;
 }
 
-static int write_handed_off(struct run *run, struct capture_writer *writer)
+static int write_handed_off(struct run *run, struct scope_file_writer *writer)
 {
 	pthread_t thread;
 	int taken = 0;
 
-	run->relay = relay_create(capture_writer_output(writer), RELAY_BYTES_DEFAULT, 1);
+	run->relay = relay_create(scope_file_writer_output(writer), RELAY_BYTES_DEFAULT, 1);
 	if (!run->relay)
 		return -1;
 	run->output = relay_output(run->relay);
@@ -105,12 +105,12 @@ static int write_handed_off(struct run *run, struct capture_writer *writer)
 	return taken;
 }
 
-static int write_directly(struct run *run, struct capture_writer *writer)
+static int write_directly(struct run *run, struct scope_file_writer *writer)
 {
 	uint64_t begin = thread_ns();
 	int err = 0;
 
-	run->output = capture_writer_output(writer);
+	run->output = scope_file_writer_output(writer);
 	for (uint64_t i = 0; i < run->batches && !err; i++)
 		err = put_batch(run);
 	run->write_ns = thread_ns() - begin;
@@ -119,18 +119,18 @@ static int write_directly(struct run *run, struct capture_writer *writer)
 
 static int measure(const char *path, uint64_t scopes, bool through, struct run *run)
 {
-	struct capture_writer *writer = capture_writer_create(path, 0, NULL);
+	struct scope_file_writer *writer = scope_file_writer_create(path, 0, NULL);
 	struct function_info function = {0};
 	int err;
 
 	*run = (struct run){.batches = scopes / (BATCH + BATCH / 2)};
 	if (!writer)
 		return -1;
-	err = capture_writer_function(writer, &function);
+	err = scope_file_writer_function(writer, &function);
 	if (!err)
 		err = through ? write_handed_off(run, writer) : write_directly(run, writer);
 	relay_destroy(run->relay);
-	if (capture_writer_finish(writer, 0, 1, 0) || unlink(path))
+	if (scope_file_writer_finish(writer, 0, 1, 0) || unlink(path))
 		return -1;
 	return err;
 }

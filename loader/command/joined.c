@@ -13,7 +13,7 @@
 struct timeline *joined_open(char *const *paths, size_t count)
 {
 	char *missing;
-	int fd = capture_union((const char *const *)paths, count, &missing);
+	int fd = scope_file_concat((const char *const *)paths, count, &missing);
 	struct timeline *timeline;
 	char path[32];
 

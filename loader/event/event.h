@@ -305,7 +305,7 @@ struct event_output {
 	 * of the kernel's ring (bytes), until the next call. */
 	void (*span)(struct event_output *output, uint64_t first, uint64_t last);
 	/*
-	 * Declares a process, as capture_writer_process does. For those who follow it; no source
+	 * Declares a process, as scope_file_writer_process does. For those who follow it; no source
 	 * calls it.
 	 */
 	int (*process)(struct event_output *output, const struct process_info *process);

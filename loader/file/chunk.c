@@ -28,8 +28,8 @@ struct room {
 };
 
 struct chunk_reader {
-	struct chunk_file *file;
-	struct capture_cache_window window;
+	struct scope_file *file;
+	struct scope_file_cache_window window;
 	uint64_t offset; /* of the chunk that comes next */
 	uint64_t rest;	 /* bytes of it that are there, where the file ends inside it */
 	bool moved;	 /* it has not seen the file from the beginning on */
@@ -59,7 +59,7 @@ static bool chunk_follows(const unsigned char *bytes, size_t length)
 		struct chunk_header inner;
 
 		memcpy(&inner, bytes + at, sizeof(inner));
-		if (inner.magic != CAPTURE_CHUNK_MAGIC)
+		if (inner.magic != SCOPE_FILE_CHUNK_MAGIC)
 			continue;
 		if (chunk_intact(&inner, bytes + at + sizeof(inner), length - at - sizeof(inner)))
 			return true;
@@ -78,14 +78,14 @@ static bool all_zero(const unsigned char *bytes, size_t length)
  * else 0. When the power fails a file may have its new length already and its last bytes not yet:
  * they are read as zeros.
  */
-static uint64_t zeros_to_end(const struct chunk_file *file, uint64_t offset, uint64_t least)
+static uint64_t zeros_to_end(const struct scope_file *file, uint64_t offset, uint64_t least)
 {
 	unsigned char bytes[16384];
 	uint64_t zeros = 0;
 	ssize_t have = 0;
 
 	while (file->seekable &&
-	       (have = chunk_file_read(file, offset + zeros, bytes, sizeof(bytes))) > 0) {
+	       (have = scope_file_read(file, offset + zeros, bytes, sizeof(bytes))) > 0) {
 		if (!all_zero(bytes, (size_t)have))
 			return 0;
 		zeros += (uint64_t)have;
@@ -111,14 +111,14 @@ static int make_room(struct room *room, size_t length)
 	return vec_reserve((void **)&room->bytes, &room->capacity, length, 1);
 }
 
-struct chunk_reader *chunk_reader_create(struct chunk_file *file)
+struct chunk_reader *chunk_reader_create(struct scope_file *file)
 {
 	struct chunk_reader *reader = calloc(1, sizeof(*reader));
 
 	if (!reader)
 		return NULL;
 	reader->file = file;
-	capture_cache_window_init(&reader->window, file->fd);
+	scope_file_cache_window_init(&reader->window, file->fd);
 	reader->offset = file->first_offset;
 	reader->records[CHUNK_HEADER] = 1;
 	return reader;
@@ -171,12 +171,12 @@ struct ring_span chunk_reader_span(const struct chunk_reader *reader)
 /* Reads the chunk at reader->offset as it is in the file. 1, 0 (the file ends) or -errno (said). */
 static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 {
-	const struct chunk_file *file = reader->file;
+	const struct scope_file *file = reader->file;
 	uint32_t padded;
 	ssize_t have;
 
-	capture_cache_read(&reader->window, file->fd, reader->offset);
-	have = chunk_file_read(file, reader->offset, header, sizeof(*header));
+	scope_file_cache_read(&reader->window, file->fd, reader->offset);
+	have = scope_file_read(file, reader->offset, header, sizeof(*header));
 	if (have < 0)
 		return (int)have;
 	if (have && reader->whole)
@@ -184,7 +184,7 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 	reader->rest = (uint64_t)have;
 	if (have < (ssize_t)sizeof(*header))
 		return 0;
-	if (header->magic != CAPTURE_CHUNK_MAGIC) {
+	if (header->magic != SCOPE_FILE_CHUNK_MAGIC) {
 		uint64_t zeros = zeros_to_end(file, reader->offset, sizeof(*header));
 
 		if (!zeros)
@@ -192,12 +192,12 @@ static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 		reader->rest = zeros;
 		return 0;
 	}
-	if (header->length > CAPTURE_CHUNK_MAX)
+	if (header->length > SCOPE_FILE_CHUNK_MAX)
 		return chunk_damaged(file, reader->offset, "a chunk of an impossible length");
 	padded = chunk_padded(header->length);
 	if (make_room(&reader->stored, padded + 8))
 		return -ENOMEM;
-	have = chunk_file_read(file, reader->offset + sizeof(*header), reader->stored.bytes,
+	have = scope_file_read(file, reader->offset + sizeof(*header), reader->stored.bytes,
 			       padded);
 	if (have < 0)
 		return (int)have;
@@ -261,7 +261,7 @@ static int compare_footer(struct chunk_reader *reader, const struct chunk *chunk
 {
 	const struct footer_payload *footer = (const struct footer_payload *)chunk->payload;
 
-	if (footer->start_ns > CAPTURE_TIME_MAX || footer->end_ns > CAPTURE_TIME_MAX)
+	if (footer->start_ns > SCOPE_FILE_TIME_MAX || footer->end_ns > SCOPE_FILE_TIME_MAX)
 		return chunk_damaged(reader->file, chunk->offset,
 				     "a footer with an impossible time");
 	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER && !reader->moved; type++) {
@@ -296,7 +296,7 @@ static int fit_records(struct chunk_reader *reader, struct chunk *chunk, uint32_
 /* Counts its records and brings them to this build's size. */
 static int take_records(struct chunk_reader *reader, struct chunk *chunk)
 {
-	const struct chunk_file *file = reader->file;
+	const struct scope_file *file = reader->file;
 	uint32_t stored = file->header.record_size[chunk->type];
 
 	if (!chunk->length || chunk->length % stored ||
@@ -304,7 +304,7 @@ static int take_records(struct chunk_reader *reader, struct chunk *chunk)
 		return chunk_damaged(file, chunk->offset,
 				     "a chunk that does not hold whole records");
 	chunk->count = chunk->length / stored;
-	chunk->size = capture_record_sizes[chunk->type].here;
+	chunk->size = scope_file_record_sizes[chunk->type].here;
 	return fit_records(reader, chunk, stored);
 }
 
@@ -372,7 +372,7 @@ static void settle_span(struct chunk_reader *reader, struct chunk *chunk)
 
 int chunk_reader_any(struct chunk_reader *reader, struct chunk *chunk)
 {
-	const struct chunk_file *file = reader->file;
+	const struct scope_file *file = reader->file;
 	struct chunk_header header;
 	int more, err;
 
@@ -385,7 +385,7 @@ int chunk_reader_any(struct chunk_reader *reader, struct chunk *chunk)
 					.type = header.type};
 		if (header.type > CHUNK_HEADER && header.type < CHUNK_TYPES)
 			break;
-		if (header.type <= CHUNK_HEADER || file->header.minor <= CAPTURE_MINOR)
+		if (header.type <= CHUNK_HEADER || file->header.minor <= SCOPE_FILE_MINOR)
 			return chunk_damaged(file, chunk->offset, "a chunk of an unknown type");
 		reader->offset = chunk->next;
 	}

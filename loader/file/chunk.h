@@ -4,7 +4,7 @@
  * everything between the bytes of the file and whole records of known types, so that those who make
  * sense of the records need not think of versions, checksums, compression and cut files. Owner: who
  * created the reader; several of one thread may share a chunk_file. Invariant: what a chunk holds
- * has passed its checksum, and its records have the sizes of event.h and capture_format.h; what
+ * has passed its checksum, and its records have the sizes of event.h and file/format.h; what
  * they say is still hostile.
  */
 #ifndef SCOPETRACE_FILE_CHUNK_H
@@ -35,7 +35,7 @@ struct chunk {
 struct chunk_reader;
 
 /* A reader at the first chunk behind the header. NULL: out of memory (not said). */
-struct chunk_reader *chunk_reader_create(struct chunk_file *file);
+struct chunk_reader *chunk_reader_create(struct scope_file *file);
 void chunk_reader_destroy(struct chunk_reader *reader);
 
 /*

@@ -16,10 +16,10 @@
 #include "file/writer.h"
 
 struct joining {
-	struct chunk_file **files; /* by the time at which they were begun */
+	struct scope_file **files; /* by the time at which they were begun */
 	size_t count;
-	struct capture_join *join;
-	struct capture_writer *writer;
+	struct scope_file_join *join;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	uint32_t *strings; /* of the file at hand: its ids -> ours */
 	size_t string_count, string_capacity;
@@ -45,7 +45,7 @@ static int take_strings(struct joining *j, const struct chunk *chunk)
 			return -EBADMSG;
 		memcpy(&length, at, sizeof(length));
 		at += sizeof(length);
-		if (length > CAPTURE_STRING_MAX || (size_t)(end - at) < length + (-length & 3u))
+		if (length > SCOPE_FILE_STRING_MAX || (size_t)(end - at) < length + (-length & 3u))
 			return -EBADMSG;
 		err = vec_grow(&j->strings, &j->string_capacity, j->string_count);
 		if (!err)
@@ -75,7 +75,7 @@ static int take_function(struct joining *j, struct function_info info)
 	if (err || info.id < j->functions)
 		return err;
 	j->functions++;
-	return capture_writer_function(j->writer, &info);
+	return scope_file_writer_function(j->writer, &info);
 }
 
 static int take_process(struct joining *j, struct process_info info)
@@ -84,7 +84,7 @@ static int take_process(struct joining *j, struct process_info info)
 
 	if (!err)
 		err = rename_id(j, &info.command);
-	return err ? err : capture_writer_process(j->writer, &info);
+	return err ? err : scope_file_writer_process(j->writer, &info);
 }
 
 static int take_thread(struct joining *j, struct thread_info info)
@@ -128,10 +128,10 @@ static int take_record(struct joining *j, const struct chunk *chunk, const void 
 	case CHUNK_LOSS:
 		return j->output->loss(j->output, record);
 	case CHUNK_FUNCTION_ACCOUNTING:
-		return capture_writer_function_accounting(j->writer, account->function,
-							  &account->accounting);
+		return scope_file_writer_function_accounting(j->writer, account->function,
+							     &account->accounting);
 	case CHUNK_SEGMENT_ACCOUNTING:
-		return capture_writer_segment_accounting(j->writer, record);
+		return scope_file_writer_segment_accounting(j->writer, record);
 	case CHUNK_FOOTER:
 		take_footer(j, record);
 		return 0;
@@ -205,7 +205,7 @@ static int copy_file(struct joining *j, size_t index)
 	else
 		j->strings[j->string_count++] = 0; /* the empty string */
 	if (reader)
-		capture_join_apply(j->join, index, reader);
+		scope_file_join_apply(j->join, index, reader);
 	while (more > 0 && !err && (more = chunk_reader_next(reader, &chunk)) > 0) {
 		err = take_chunk(j, &chunk);
 		if (err == -EBADMSG)
@@ -222,8 +222,8 @@ static int copy_file(struct joining *j, size_t index)
 
 static int by_begin(const void *left, const void *right)
 {
-	const struct chunk_file *a = *(struct chunk_file *const *)left,
-				*b = *(struct chunk_file *const *)right;
+	const struct scope_file *a = *(struct scope_file *const *)left,
+				*b = *(struct scope_file *const *)right;
 
 	return (a->header.monotonic_ns > b->header.monotonic_ns) -
 	       (a->header.monotonic_ns < b->header.monotonic_ns);
@@ -232,12 +232,12 @@ static int by_begin(const void *left, const void *right)
 static int open_files(struct joining *j, const char *const *paths)
 {
 	for (size_t i = 0; i < j->count; i++) {
-		j->files[i] = chunk_file_open(paths[i]);
+		j->files[i] = scope_file_open(paths[i]);
 		if (!j->files[i])
 			return -errno;
 	}
 	qsort(j->files, j->count, sizeof(*j->files), by_begin);
-	j->join = capture_join_create(j->files, j->count);
+	j->join = scope_file_join_create(j->files, j->count);
 	return j->join ? 0 : -errno;
 }
 
@@ -257,20 +257,20 @@ static int copy_all(struct joining *j)
 static int write_whole(struct joining *j, const char *path)
 {
 	const struct header_payload *header = &j->files[0]->header;
-	struct capture_writer_options options = {.kind = header->capture_kind,
-						 .number = header->capture_number,
-						 .start_ns = header->capture_start_ns,
-						 .like = j->files[0]};
+	struct scope_file_writer_options options = {.kind = header->capture_kind,
+						    .number = header->capture_number,
+						    .start_ns = header->capture_start_ns,
+						    .like = j->files[0]};
 	char *command[] = {j->files[0]->command, NULL};
 	int err, finished;
 
-	j->writer = capture_writer_create_with(path, &options, 1, command);
+	j->writer = scope_file_writer_create_with(path, &options, 1, command);
 	if (!j->writer)
 		return -errno;
-	j->output = capture_writer_output(j->writer);
+	j->output = scope_file_writer_output(j->writer);
 	err = copy_all(j);
-	finished = capture_writer_finish(j->writer, j->footer.start_ns, j->footer.end_ns,
-					 j->footer.recursion_misses);
+	finished = scope_file_writer_finish(j->writer, j->footer.start_ns, j->footer.end_ns,
+					    j->footer.recursion_misses);
 	return err ? err : finished;
 }
 
@@ -297,7 +297,7 @@ static int write_unnamed(struct joining *j)
 	return err;
 }
 
-int capture_union(const char *const *paths, size_t count, char **missing)
+int scope_file_concat(const char *const *paths, size_t count, char **missing)
 {
 	struct joining j = {.count = count};
 	int fd = -ENOMEM;
@@ -314,10 +314,10 @@ int capture_union(const char *const *paths, size_t count, char **missing)
 	*missing = fd >= 0 ? j.missing : NULL;
 	if (fd < 0)
 		free(j.missing);
-	capture_join_destroy(j.join);
+	scope_file_join_destroy(j.join);
 	for (size_t i = 0; j.files && i < count; i++)
 		if (j.files[i])
-			chunk_file_close(j.files[i]);
+			scope_file_close(j.files[i]);
 	free(j.files);
 	free(j.strings);
 	return fd;

@@ -72,7 +72,7 @@ uint32_t inflated_length(const void *payload, uint32_t length)
 	if (length <= sizeof(inflated))
 		return 0;
 	memcpy(&inflated, payload, sizeof(inflated));
-	return inflated <= CAPTURE_CHUNK_MAX ? inflated : 0;
+	return inflated <= SCOPE_FILE_CHUNK_MAX ? inflated : 0;
 }
 
 int inflate_payload(const void *payload, uint32_t length, void *inflated)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "file/format.h"
 
-const struct record_size capture_record_sizes[CHUNK_TYPES] = {
+const struct record_size scope_file_record_sizes[CHUNK_TYPES] = {
 	[CHUNK_PROCESS] = {sizeof(struct process_info), 24},
 	[CHUNK_THREAD] = {sizeof(struct thread_info), 32},
 	[CHUNK_FUNCTION] = {sizeof(struct function_info), 24},

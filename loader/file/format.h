@@ -20,16 +20,16 @@
 
 #include "event/event.h"
 
-#define CAPTURE_MAJOR	    1
-#define CAPTURE_MINOR	    2
-#define CAPTURE_CHUNK_MAGIC 0x4b484353u /* the bytes "SCHK" in a little-endian file */
-#define CAPTURE_MAGIC	    "scopecap"	/* the first bytes of the header's payload */
-#define CAPTURE_BYTE_ORDER  0x01020304u
-#define CAPTURE_END_MAGIC   0x444e4553u /* "SEND" */
-#define CAPTURE_CHUNK_MAX   (1u << 20)	/* the longest payload a reader accepts */
-#define CAPTURE_STRING_MAX \
+#define SCOPE_FILE_MAJOR       1
+#define SCOPE_FILE_MINOR       2
+#define SCOPE_FILE_CHUNK_MAGIC 0x4b484353u /* the bytes "SCHK" in a little-endian file */
+#define SCOPE_FILE_MAGIC       "scopecap"  /* the first bytes of the header's payload */
+#define SCOPE_FILE_BYTE_ORDER  0x01020304u
+#define SCOPE_FILE_END_MAGIC   0x444e4553u /* "SEND" */
+#define SCOPE_FILE_CHUNK_MAX   (1u << 20)  /* the longest payload a reader accepts */
+#define SCOPE_FILE_STRING_MAX \
 	(64u << 10) /* the longest string; a longer one is cut to this by the writer */
-#define CAPTURE_FUNCTION_MAX 65536u /* functions of one capture */
+#define SCOPE_FILE_FUNCTION_MAX 65536u /* functions of one capture */
 
 enum chunk_type {
 	CHUNK_HEADER = 1,
@@ -58,10 +58,10 @@ enum chunk_flag {
 /*
  * What a capture is of. Files with the same boot, kind, number and start hold parts of one capture.
  */
-enum capture_kind {
+enum scope_file_kind {
 	/* number: id of the ring's map; start: when its programs were loaded */
-	CAPTURE_OF_RING = 1,
-	CAPTURE_OF_PROCESS = 2, /* no hooks: pid and start of the process */
+	SCOPE_FILE_OF_RING = 1,
+	SCOPE_FILE_OF_PROCESS = 2, /* no hooks: pid and start of the process */
 };
 
 struct chunk_header {
@@ -77,9 +77,9 @@ struct chunk_header {
 };
 static_assert(sizeof(struct chunk_header) == 16, "on disk");
 
-#define CAPTURE_RECORD_SIZES 24u   /* of the table in the header: room for types to come */
-#define CAPTURE_HEADER_FIRST 56u   /* bytes of the header in version 1.0 */
-#define CAPTURE_RECORD_MAX   4096u /* the longest record a reader accepts */
+#define SCOPE_FILE_RECORD_SIZES 24u   /* of the table in the header: room for types to come */
+#define SCOPE_FILE_HEADER_FIRST 56u   /* bytes of the header in version 1.0 */
+#define SCOPE_FILE_RECORD_MAX	4096u /* the longest record a reader accepts */
 
 /* Followed by the host's name, the kernel's release and the command line, not terminated. */
 struct header_payload {
@@ -97,13 +97,14 @@ struct header_payload {
 	uint32_t fixed_length;
 	/* since version 1.1 */
 	uint8_t boot_id[16];   /* of /proc/sys/kernel/random/boot_id; zero: unknown */
-	uint32_t capture_kind; /* enum capture_kind: what the next two tell apart on this boot */
+	uint32_t capture_kind; /* enum scope_file_kind: what the next two tell apart on this boot */
 	uint32_t capture_number;
 	uint64_t capture_start_ns;
-	uint16_t record_size[CAPTURE_RECORD_SIZES]; /* by chunk type; 0: no records of one size */
+	/* by chunk type; 0: no records of one size */
+	uint16_t record_size[SCOPE_FILE_RECORD_SIZES];
 };
-static_assert(sizeof(struct header_payload) == 56 + 32 + 2 * CAPTURE_RECORD_SIZES, "on disk");
-static_assert(offsetof(struct header_payload, boot_id) == CAPTURE_HEADER_FIRST, "on disk");
+static_assert(sizeof(struct header_payload) == 56 + 32 + 2 * SCOPE_FILE_RECORD_SIZES, "on disk");
+static_assert(offsetof(struct header_payload, boot_id) == SCOPE_FILE_HEADER_FIRST, "on disk");
 
 /*
  * `count` strings, ids from first_id on, each a uint32_t length, the bytes, zeros up to a multiple
@@ -170,7 +171,7 @@ struct footer_payload {
 	/* since version 1.1 */
 	uint64_t index_offset; /* of the last index chunk; 0: there is none */
 	uint32_t chunk_length; /* of this chunk, its header included */
-	uint32_t end_magic;    /* CAPTURE_END_MAGIC */
+	uint32_t end_magic;    /* SCOPE_FILE_END_MAGIC */
 };
 static_assert(sizeof(struct footer_payload) == 17 * 8, "on disk");
 static_assert(offsetof(struct footer_payload, end_magic) + 4 == sizeof(struct footer_payload),
@@ -183,8 +184,8 @@ struct record_size {
 	uint16_t here;
 	uint16_t first;
 };
-extern const struct record_size capture_record_sizes[CHUNK_TYPES];
-static_assert(CHUNK_TYPES <= CAPTURE_RECORD_SIZES, "the table of the header has room");
+extern const struct record_size scope_file_record_sizes[CHUNK_TYPES];
+static_assert(CHUNK_TYPES <= SCOPE_FILE_RECORD_SIZES, "the table of the header has room");
 
 /* `length` with the zeros that follow it. */
 static inline uint32_t chunk_padded(uint32_t length)

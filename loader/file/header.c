@@ -74,16 +74,17 @@ static void take_boot_id(uint8_t id[16])
 	free(text);
 }
 
-static void fill_header(struct header_payload *header, const struct capture_writer_options *options)
+static void fill_header(struct header_payload *header,
+			const struct scope_file_writer_options *options)
 {
-	memcpy(header->magic, CAPTURE_MAGIC, sizeof(header->magic));
+	memcpy(header->magic, SCOPE_FILE_MAGIC, sizeof(header->magic));
 	snapshot(header);
 	take_boot_id(header->boot_id);
 	header->capture_kind = options->kind;
 	header->capture_number = options->number;
 	header->capture_start_ns = options->start_ns;
 	for (int type = 0; type < CHUNK_TYPES; type++)
-		header->record_size[type] = capture_record_sizes[type].here;
+		header->record_size[type] = scope_file_record_sizes[type].here;
 	header->fixed_length = sizeof(*header);
 }
 
@@ -96,13 +97,15 @@ static void copy_moment(struct header_payload *header, const struct header_paylo
 	memcpy(header->boot_id, other->boot_id, sizeof(header->boot_id));
 }
 
-void capture_header_make(struct capture_header *header,
-			 const struct capture_writer_options *options, int argc, char *const *argv)
+void scope_file_header_make(struct scope_file_header *header,
+			    const struct scope_file_writer_options *options, int argc,
+			    char *const *argv)
 {
 	struct header_payload *payload = &header->payload;
 
-	*payload = (struct header_payload){
-		.byte_order = CAPTURE_BYTE_ORDER, .major = CAPTURE_MAJOR, .minor = CAPTURE_MINOR};
+	*payload = (struct header_payload){.byte_order = SCOPE_FILE_BYTE_ORDER,
+					   .major = SCOPE_FILE_MAJOR,
+					   .minor = SCOPE_FILE_MINOR};
 	uname(&header->machine);
 	fill_header(payload, options);
 	if (options->like)

@@ -12,18 +12,19 @@
 #include "file/format.h"
 #include "file/writer.h"
 
-#define CAPTURE_COMMAND_MAX (16u << 10) /* of the command line: what is longer is cut */
+#define SCOPE_FILE_COMMAND_MAX (16u << 10) /* of the command line: what is longer is cut */
 
 /* The texts follow the payload, by the lengths that it says; none ends with a NUL there. */
-struct capture_header {
+struct scope_file_header {
 	struct header_payload payload;
 	const char *host, *kernel; /* of `machine`, or of the capture that this one is like */
 	struct utsname machine;
-	char command[CAPTURE_COMMAND_MAX];
+	char command[SCOPE_FILE_COMMAND_MAX];
 };
 
 /* Takes the clocks now. `header` stays where it is; options->like outlives it. */
-void capture_header_make(struct capture_header *header,
-			 const struct capture_writer_options *options, int argc, char *const *argv);
+void scope_file_header_make(struct scope_file_header *header,
+			    const struct scope_file_writer_options *options, int argc,
+			    char *const *argv);
 
 #endif

@@ -108,7 +108,7 @@ static int add_entry(struct entries *entries, const struct index_entry *entry)
  * Is there a footer at the end? Looked at before it is read as a chunk, since a file may end in
  * anything.
  */
-static bool find_footer(const struct chunk_file *file, uint64_t *offset)
+static bool find_footer(const struct scope_file *file, uint64_t *offset)
 {
 	off_t size = lseek(file->fd, 0, SEEK_END);
 	struct chunk_header header;
@@ -116,11 +116,11 @@ static bool find_footer(const struct chunk_file *file, uint64_t *offset)
 
 	if (size < (off_t)(file->first_offset + sizeof(header)) ||
 	    pread(file->fd, tail, sizeof(tail), size - (off_t)sizeof(tail)) != sizeof(tail) ||
-	    tail[1] != CAPTURE_END_MAGIC || tail[0] > (uint64_t)size - file->first_offset)
+	    tail[1] != SCOPE_FILE_END_MAGIC || tail[0] > (uint64_t)size - file->first_offset)
 		return false;
 	*offset = (uint64_t)size - tail[0];
 	return pread(file->fd, &header, sizeof(header), (off_t)*offset) == sizeof(header) &&
-	       header.magic == CAPTURE_CHUNK_MAGIC && header.type == CHUNK_FOOTER &&
+	       header.magic == SCOPE_FILE_CHUNK_MAGIC && header.type == CHUNK_FOOTER &&
 	       sizeof(header) + chunk_padded(header.length) == tail[0];
 }
 
@@ -196,7 +196,7 @@ static bool covers(const struct entries *entries, const struct footer_payload *f
 }
 
 /* 1: the file's own index was read; 0: it has none that holds; or -ENOMEM. */
-static int read_own(struct chunk_reader *reader, const struct chunk_file *file,
+static int read_own(struct chunk_reader *reader, const struct scope_file *file,
 		    struct entries *entries)
 {
 	struct footer_payload footer;
@@ -217,7 +217,7 @@ static int read_own(struct chunk_reader *reader, const struct chunk_file *file,
 	return !err && covers(entries, &footer, end);
 }
 
-static int scan(struct chunk_reader *reader, const struct chunk_file *file, struct entries *entries)
+static int scan(struct chunk_reader *reader, const struct scope_file *file, struct entries *entries)
 {
 	struct chunk chunk;
 	int more;
@@ -233,7 +233,7 @@ static int scan(struct chunk_reader *reader, const struct chunk_file *file, stru
 	return more;
 }
 
-int capture_index_read(struct chunk_file *file, struct index_entry **entries, size_t *count)
+int scope_file_index_read(struct scope_file *file, struct index_entry **entries, size_t *count)
 {
 	struct chunk_reader *reader = chunk_reader_create(file);
 	struct entries found = {0};

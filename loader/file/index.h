@@ -19,6 +19,6 @@ struct index_entry index_entry_make(uint64_t offset, uint16_t type, const void *
  * malloc'ed, the caller frees. From the file's own index, if it has one that covers it; else the
  * file is read through. 0 or -errno, as chunk_reader_next() has it.
  */
-int capture_index_read(struct chunk_file *file, struct index_entry **entries, size_t *count);
+int scope_file_index_read(struct scope_file *file, struct index_entry **entries, size_t *count);
 
 #endif

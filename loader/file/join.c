@@ -35,8 +35,8 @@ struct candidate {
 	bool repeated;
 };
 
-struct capture_join {
-	struct chunk_file *const *files;
+struct scope_file_join {
+	struct scope_file *const *files;
 	size_t file_count;
 	struct place *places;
 	size_t place_count, place_capacity;
@@ -54,7 +54,7 @@ struct capture_join {
 
 /* ---- where a record came from ---- */
 
-static int add_place(struct capture_join *join)
+static int add_place(struct scope_file_join *join)
 {
 	if (vec_grow(&join->places, &join->place_capacity, join->place_count))
 		return -ENOMEM;
@@ -63,7 +63,8 @@ static int add_place(struct capture_join *join)
 }
 
 /* 0 with *place, or -ENOMEM. */
-static int place_of_ring(struct capture_join *join, uint32_t segment, uint8_t ring, uint32_t *place)
+static int place_of_ring(struct scope_file_join *join, uint32_t segment, uint8_t ring,
+			 uint32_t *place)
 {
 	uint64_t key = (uint64_t)segment << 8 | ring;
 	int err;
@@ -96,7 +97,7 @@ struct origin {
 	bool known;
 };
 
-static int origin_of_manual(struct capture_join *join, const struct manual_event *event,
+static int origin_of_manual(struct scope_file_join *join, const struct manual_event *event,
 			    struct origin *origin)
 {
 	uint32_t segment;
@@ -110,9 +111,9 @@ static int origin_of_manual(struct capture_join *join, const struct manual_event
  * What was still running and the accounts are written once, when the capture of a ring is over. A
  * drainer that is killed at that leaves them to the next, which tells them all again.
  */
-static void set_origin_of_end(const struct capture_join *join, struct origin *origin)
+static void set_origin_of_end(const struct scope_file_join *join, struct origin *origin)
 {
-	if (join->files[0]->header.capture_kind == CAPTURE_OF_RING)
+	if (join->files[0]->header.capture_kind == SCOPE_FILE_OF_RING)
 		*origin = (struct origin){.place = PLACE_END, .known = true};
 }
 
@@ -120,7 +121,7 @@ static void set_origin_of_end(const struct capture_join *join, struct origin *or
  * By the claims if they are known, as another reader tells the same with other times, and with
  * more.
  */
-static int origin_of_loss(struct capture_join *join, const struct loss_event *loss,
+static int origin_of_loss(struct scope_file_join *join, const struct loss_event *loss,
 			  struct origin *origin)
 {
 	uint32_t segment;
@@ -147,7 +148,7 @@ static void origin_of_account(const struct segment_accounting *account, struct o
 }
 
 /* Where record `i` of the chunk came from. 0 or -ENOMEM. */
-static int find_origin(struct capture_join *join, const struct chunk *chunk, uint32_t i,
+static int find_origin(struct scope_file_join *join, const struct chunk *chunk, uint32_t i,
 		       struct origin *origin)
 {
 	const void *record = chunk->payload + (size_t)i * chunk->size;
@@ -178,10 +179,11 @@ static int find_origin(struct capture_join *join, const struct chunk *chunk, uin
 
 /* ---- reading all files, record by record ---- */
 
-typedef int (*record_visitor)(struct capture_join *join, uint32_t file, const struct chunk *chunk,
-			      uint32_t record, const struct origin *origin);
+typedef int (*record_visitor)(struct scope_file_join *join, uint32_t file,
+			      const struct chunk *chunk, uint32_t record,
+			      const struct origin *origin);
 
-static int note_segments(struct capture_join *join, const struct chunk *chunk)
+static int note_segments(struct scope_file_join *join, const struct chunk *chunk)
 {
 	const struct process_info *infos = (const struct process_info *)chunk->payload;
 	int err = 0;
@@ -191,7 +193,7 @@ static int note_segments(struct capture_join *join, const struct chunk *chunk)
 	return err;
 }
 
-static int visit_chunk(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+static int visit_chunk(struct scope_file_join *join, uint32_t file, const struct chunk *chunk,
 		       record_visitor visit)
 {
 	if (chunk->type == CHUNK_PROCESS)
@@ -212,7 +214,7 @@ static int visit_chunk(struct capture_join *join, uint32_t file, const struct ch
 	return 0;
 }
 
-static int visit_file(struct capture_join *join, uint32_t file, record_visitor visit)
+static int visit_file(struct scope_file_join *join, uint32_t file, record_visitor visit)
 {
 	struct chunk_reader *reader = chunk_reader_create(join->files[file]);
 	struct chunk chunk;
@@ -225,9 +227,11 @@ static int visit_file(struct capture_join *join, uint32_t file, record_visitor v
 	return err ? err : more;
 }
 
-/* ---- first: which records may be in an earlier file, as their numbers do not lie behind it ---- */
+/*
+ * ---- first: which records may be in an earlier file, as their numbers do not lie behind it ----
+ */
 
-static int collect(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+static int collect(struct scope_file_join *join, uint32_t file, const struct chunk *chunk,
 		   uint32_t record, const struct origin *origin)
 {
 	struct place *place = &join->places[origin->place];
@@ -265,7 +269,7 @@ static int collect(struct capture_join *join, uint32_t file, const struct chunk 
 	return 0;
 }
 
-static int collect_all(struct capture_join *join)
+static int collect_all(struct scope_file_join *join)
 {
 	int err = 0;
 
@@ -294,7 +298,7 @@ static int by_origin(const void *a, const void *b)
 }
 
 /* The first candidate of this origin in a file behind `file`. */
-static size_t first_behind(const struct capture_join *join, const struct origin *origin,
+static size_t first_behind(const struct scope_file_join *join, const struct origin *origin,
 			   uint32_t file)
 {
 	struct candidate wanted = {
@@ -306,7 +310,7 @@ static size_t first_behind(const struct capture_join *join, const struct origin 
 }
 
 /* A record of an earlier file: the candidates of the same origin are repeats of it. */
-static int match(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+static int match(struct scope_file_join *join, uint32_t file, const struct chunk *chunk,
 		 uint32_t record, const struct origin *origin)
 {
 	const struct place *place = &join->places[origin->place];
@@ -326,7 +330,7 @@ static int match(struct capture_join *join, uint32_t file, const struct chunk *c
 }
 
 /* The end of the capture is told by the file that has most of it, the last of several. */
-static void match_end(struct capture_join *join)
+static void match_end(struct scope_file_join *join)
 {
 	size_t chosen = 0;
 
@@ -347,7 +351,7 @@ static void match_end(struct capture_join *join)
 }
 
 /* What a file has of that which another one lost. */
-static int find_written(struct capture_join *join, uint32_t file, const struct chunk *chunk,
+static int find_written(struct scope_file_join *join, uint32_t file, const struct chunk *chunk,
 			uint32_t record, const struct origin *origin)
 {
 	int err = 0;
@@ -363,7 +367,7 @@ static int find_written(struct capture_join *join, uint32_t file, const struct c
 	return err;
 }
 
-static int match_losses(struct capture_join *join)
+static int match_losses(struct scope_file_join *join)
 {
 	int err = lost_ranges_sort(&join->lost);
 
@@ -377,7 +381,7 @@ static int match_losses(struct capture_join *join)
 	return err;
 }
 
-static int match_all(struct capture_join *join)
+static int match_all(struct scope_file_join *join)
 {
 	int err = 0;
 
@@ -402,7 +406,7 @@ static int by_place_in_file(const void *a, const void *b)
 }
 
 /* The losses of a file that others tell, in whole or in part. 0 or -ENOMEM. */
-static int reduce_losses(struct capture_join *join, size_t file, size_t *capacity)
+static int reduce_losses(struct scope_file_join *join, size_t file, size_t *capacity)
 {
 	for (size_t i = 0; i < join->lost.count; i++) {
 		const struct lost_range *range = &join->lost.items[i];
@@ -417,7 +421,7 @@ static int reduce_losses(struct capture_join *join, size_t file, size_t *capacit
 	return 0;
 }
 
-static int make_drops(struct capture_join *join)
+static int make_drops(struct scope_file_join *join)
 {
 	for (size_t file = 0; file < join->file_count; file++) {
 		size_t *count = &join->drop_counts[file], capacity = 0;
@@ -445,7 +449,7 @@ static int make_drops(struct capture_join *join)
 
 /* ---- the join ---- */
 
-static int refuse(const struct chunk_file *a, const struct chunk_file *b, const char *why)
+static int refuse(const struct scope_file *a, const struct scope_file *b, const char *why)
 {
 	log_error("the captures %s and %s cannot be read together: %s", a->path, b->path, why);
 	return -EINVAL;
@@ -455,7 +459,7 @@ static int refuse(const struct chunk_file *a, const struct chunk_file *b, const 
  * They begin alike to the nanosecond: one file, or copies, one of which may have been made while it
  * grew.
  */
-static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
+static int refuse_copy(const struct scope_file *a, const struct scope_file *b)
 {
 	struct stat first, second;
 
@@ -470,7 +474,7 @@ static int refuse_copy(const struct chunk_file *a, const struct chunk_file *b)
 }
 
 /* Are they parts of one capture, each given once? */
-static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
+static int check_pair(const struct scope_file *a, const struct scope_file *b)
 {
 	const struct header_payload *x = &a->header, *y = &b->header;
 
@@ -484,7 +488,7 @@ static int check_pair(const struct chunk_file *a, const struct chunk_file *b)
 					  : refuse(a, b, "a pipe cannot be read twice; give files");
 }
 
-static int check_files(const struct capture_join *join)
+static int check_files(const struct scope_file_join *join)
 {
 	int err = 0;
 
@@ -495,7 +499,7 @@ static int check_files(const struct capture_join *join)
 	return err;
 }
 
-static int build(struct capture_join *join)
+static int build(struct scope_file_join *join)
 {
 	int err = check_files(join);
 
@@ -518,9 +522,9 @@ static int build(struct capture_join *join)
 	return err;
 }
 
-struct capture_join *capture_join_create(struct chunk_file *const *files, size_t count)
+struct scope_file_join *scope_file_join_create(struct scope_file *const *files, size_t count)
 {
-	struct capture_join *join = calloc(1, sizeof(*join));
+	struct scope_file_join *join = calloc(1, sizeof(*join));
 	int err = -ENOMEM;
 
 	if (join) {
@@ -534,12 +538,12 @@ struct capture_join *capture_join_create(struct chunk_file *const *files, size_t
 	}
 	if (!err)
 		return join;
-	capture_join_destroy(join);
+	scope_file_join_destroy(join);
 	errno = -err;
 	return NULL;
 }
 
-void capture_join_destroy(struct capture_join *join)
+void scope_file_join_destroy(struct scope_file_join *join)
 {
 	if (!join)
 		return;
@@ -553,12 +557,13 @@ void capture_join_destroy(struct capture_join *join)
 	free(join);
 }
 
-void capture_join_apply(const struct capture_join *join, size_t index, struct chunk_reader *reader)
+void scope_file_join_apply(const struct scope_file_join *join, size_t index,
+			   struct chunk_reader *reader)
 {
 	chunk_reader_drop(reader, join->drops[index], join->drop_counts[index]);
 }
 
-uint64_t capture_join_repeats(const struct capture_join *join)
+uint64_t scope_file_join_repeats(const struct scope_file_join *join)
 {
 	return join->repeats;
 }

@@ -17,23 +17,24 @@
 
 #include "file/chunk.h"
 
-struct capture_join;
+struct scope_file_join;
 
 /*
  * Reads all of the files, which must be seekable, to find what they repeat. NULL with errno, said:
  * EINVAL (not parts of one capture, or one of them twice), EFBIG (they have too much in common), or
  * as chunk_reader_next() has it.
  */
-struct capture_join *capture_join_create(struct chunk_file *const *files, size_t count);
-void capture_join_destroy(struct capture_join *join); /* takes NULL */
+struct scope_file_join *scope_file_join_create(struct scope_file *const *files, size_t count);
+void scope_file_join_destroy(struct scope_file_join *join); /* takes NULL */
 
 /*
  * From here on the reader, which reads file `index` of those, passes over what an earlier file
  * holds.
  */
-void capture_join_apply(const struct capture_join *join, size_t index, struct chunk_reader *reader);
+void scope_file_join_apply(const struct scope_file_join *join, size_t index,
+			   struct chunk_reader *reader);
 
 /* How many records are passed over, in all files. */
-uint64_t capture_join_repeats(const struct capture_join *join);
+uint64_t scope_file_join_repeats(const struct scope_file_join *join);
 
 #endif

@@ -178,13 +178,13 @@ static int open_path(const char *path, bool numbered)
 	return fd;
 }
 
-int capture_output_open(struct capture_output *output, const char *path, bool numbered)
+int scope_file_output_open(struct scope_file_output *output, const char *path, bool numbered)
 {
 	int fd = open_path(path, numbered), err = -errno;
 	struct stat status;
 	off_t base;
 
-	*output = (struct capture_output){.fd = fd};
+	*output = (struct scope_file_output){.fd = fd};
 	if (fd < 0) {
 		output->fd = -1;
 		if (!err)
@@ -212,7 +212,7 @@ int capture_output_open(struct capture_output *output, const char *path, bool nu
  * What was written of a chunk that found no room is taken back; if that fails too, readers pass
  * over it.
  */
-static void cut_back(const struct capture_output *output)
+static void cut_back(const struct scope_file_output *output)
 {
 	off_t whole = (off_t)(output->base + output->bytes);
 
@@ -222,7 +222,7 @@ static void cut_back(const struct capture_output *output)
 }
 
 /* Whoever waits is told, or waits no longer than until a signal wants our end. */
-static int wait_for_reader(const struct capture_output *output)
+static int wait_for_reader(const struct scope_file_output *output)
 {
 	struct pollfd room = {.fd = output->fd, .events = POLLOUT};
 
@@ -240,7 +240,7 @@ static int wait_for_reader(const struct capture_output *output)
  * at once. Its description may be shared with others, so that it is not ours to make it
  * non-blocking.
  */
-static ssize_t write_some(const struct capture_output *output, const char *bytes, size_t length)
+static ssize_t write_some(const struct scope_file_output *output, const char *bytes, size_t length)
 {
 	ssize_t taken;
 
@@ -253,7 +253,7 @@ static ssize_t write_some(const struct capture_output *output, const char *bytes
 	return errno == EINTR || errno == EAGAIN ? 0 : -errno;
 }
 
-static int write_to_reader(const struct capture_output *output, const char *bytes, size_t length)
+static int write_to_reader(const struct scope_file_output *output, const char *bytes, size_t length)
 {
 	ssize_t taken;
 	int err = 0;
@@ -269,39 +269,39 @@ static int write_to_reader(const struct capture_output *output, const char *byte
 	return err;
 }
 
-static int write_watched(const struct capture_output *output, const void *bytes, size_t length)
+static int stall_watched(const struct scope_file_output *output, const void *bytes, size_t length)
 {
 	int err;
 
-	write_watch_begin(output->watch);
+	stall_watch_begin(output->watch);
 	err = io_write_all(output->fd, bytes, length);
-	write_watch_end(output->watch);
+	stall_watch_end(output->watch);
 	return err;
 }
 
-static bool waits_for_reader(const struct capture_output *output)
+static bool waits_for_reader(const struct scope_file_output *output)
 {
 	return output->is_pipe || output->is_socket;
 }
 
-void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context),
-				void *context)
+void scope_file_output_set_stalled(struct scope_file_output *output, void (*stalled)(void *context),
+				   void *context)
 {
 	output->stalled = stalled;
 	output->context = context;
 	if (waits_for_reader(output) || output->watch)
 		return;
-	output->watch = write_watch_create(stalled, context);
+	output->watch = stall_watch_create(stalled, context);
 	if (!output->watch)
 		log_warning(
 			"%s: if a write has to wait, nobody will see the end of the capture meanwhile",
 			strerror(errno));
 }
 
-int capture_output_write(struct capture_output *output, const void *bytes, size_t length)
+int scope_file_output_write(struct scope_file_output *output, const void *bytes, size_t length)
 {
 	int err = waits_for_reader(output) ? write_to_reader(output, bytes, length)
-					   : write_watched(output, bytes, length);
+					   : stall_watched(output, bytes, length);
 
 	if (err)
 		cut_back(output);
@@ -310,11 +310,11 @@ int capture_output_write(struct capture_output *output, const void *bytes, size_
 	return err;
 }
 
-int capture_output_close(struct capture_output *output)
+int scope_file_output_close(struct scope_file_output *output)
 {
 	int fd = output->fd;
 
-	write_watch_destroy(output->watch);
+	stall_watch_destroy(output->watch);
 	output->watch = NULL;
 	output->fd = -1;
 	return fd >= 0 && close(fd) && errno != EINTR ? -errno : 0;

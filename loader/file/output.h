@@ -11,18 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct write_watch;
+struct stall_watch;
 
-struct capture_output {
+struct scope_file_output {
 	int fd; /* -1: closed */
 	bool is_regular, is_pipe, is_socket;
 	uint64_t base;	/* where it began: standard output may have been written to before */
 	uint64_t bytes; /* written, and whole */
-	/* See capture_output_set_stalled. NULL: a write into a pipe or a socket waits until a signal that is
+	/* See scope_file_output_set_stalled. NULL: a write into a pipe or a socket waits until a signal that is
 	 * blocked wants our end (-EINTR). */
 	void (*stalled)(void *context);
 	void *context;
-	struct write_watch *watch; /* of what is neither */
+	struct stall_watch *watch; /* of what is neither */
 };
 
 /*
@@ -30,19 +30,19 @@ struct capture_output {
  * to the first of path + ".1", ".2" ... that is free (said), unless a capture is being written to
  * it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
  */
-int capture_output_open(struct capture_output *output, const char *path, bool numbered);
+int scope_file_output_open(struct scope_file_output *output, const char *path, bool numbered);
 
 /*
  * `stalled` is called ten times a second while the file takes nothing: by the thread that writes,
  * if it is a pipe or a socket; else, as that one waits in the kernel, by another.
  */
-void capture_output_set_stalled(struct capture_output *output, void (*stalled)(void *context),
-				void *context);
+void scope_file_output_set_stalled(struct scope_file_output *output, void (*stalled)(void *context),
+				   void *context);
 
 /* Appends all of the bytes, or none where the file can be truncated. 0 or -errno (says nothing). */
-int capture_output_write(struct capture_output *output, const void *bytes, size_t length);
+int scope_file_output_write(struct scope_file_output *output, const void *bytes, size_t length);
 
 /* 0 or the -errno that close(2) had to tell (says nothing). Takes a closed one. */
-int capture_output_close(struct capture_output *output);
+int scope_file_output_close(struct scope_file_output *output);
 
 #endif

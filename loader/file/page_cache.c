@@ -24,10 +24,12 @@ struct cache_counts {
 	uint64_t recently_evicted;
 };
 
-void capture_cache_init(struct capture_cache *cache, uint64_t base)
+void scope_file_cache_init(struct scope_file_cache *cache, uint64_t base)
 {
-	*cache = (struct capture_cache){
-		.window = CAPTURE_CACHE_WINDOW, .looked = base, .started = base, .dropped = base};
+	*cache = (struct scope_file_cache){.window = SCOPE_FILE_CACHE_WINDOW,
+					   .looked = base,
+					   .started = base,
+					   .dropped = base};
 }
 
 static bool count(int fd, uint64_t offset, uint64_t length, struct cache_counts *counts)
@@ -38,7 +40,7 @@ static bool count(int fd, uint64_t offset, uint64_t length, struct cache_counts 
 }
 
 /* Is the oldest window on the disk? */
-static bool is_clean(struct capture_cache *cache, int fd)
+static bool is_clean(struct scope_file_cache *cache, int fd)
 {
 	struct cache_counts counts;
 
@@ -47,19 +49,19 @@ static bool is_clean(struct capture_cache *cache, int fd)
 }
 
 /* As long as what was begun is not done, no more is: a full queue would make us wait. */
-static bool may_start(const struct capture_cache *cache, uint64_t end)
+static bool may_start(const struct scope_file_cache *cache, uint64_t end)
 {
-	return end - cache->started >= (CAPTURE_CACHE_START + 1) * cache->window &&
+	return end - cache->started >= (SCOPE_FILE_CACHE_START + 1) * cache->window &&
 	       cache->started - cache->dropped <=
-		       (CAPTURE_CACHE_KEPT - CAPTURE_CACHE_START + 1) * cache->window;
+		       (SCOPE_FILE_CACHE_KEPT - SCOPE_FILE_CACHE_START + 1) * cache->window;
 }
 
-void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end)
+void scope_file_cache_written(struct scope_file_cache *cache, int fd, uint64_t end)
 {
 	if (cache->is_off || end - cache->looked < cache->window)
 		return;
 	cache->looked = end;
-	while (end - cache->dropped >= (CAPTURE_CACHE_KEPT + 1) * cache->window &&
+	while (end - cache->dropped >= (SCOPE_FILE_CACHE_KEPT + 1) * cache->window &&
 	       is_clean(cache, fd)) {
 		posix_fadvise(fd, (off_t)cache->dropped, (off_t)cache->window, POSIX_FADV_DONTNEED);
 		cache->dropped += cache->window;
@@ -73,20 +75,21 @@ void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end)
 	}
 }
 
-void capture_cache_window_init(struct capture_cache_window *window, int fd)
+void scope_file_cache_window_init(struct scope_file_cache_window *window, int fd)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct cache_counts counts;
 	struct stat status;
 
-	*window = (struct capture_cache_window){.is_off = true, .length = CAPTURE_CACHE_WINDOW};
+	*window =
+		(struct scope_file_cache_window){.is_off = true, .length = SCOPE_FILE_CACHE_WINDOW};
 	if (!fstat(fd, &status) && S_ISREG(status.st_mode) &&
-	    status.st_size >= (off_t)CAPTURE_CACHE_LONG &&
+	    status.st_size >= (off_t)SCOPE_FILE_CACHE_LONG &&
 	    count(fd, 0, (uint64_t)status.st_size, &counts))
 		window->is_off = counts.cached * page > (uint64_t)status.st_size / 2;
 }
 
-void capture_cache_read(struct capture_cache_window *window, int fd, uint64_t offset)
+void scope_file_cache_read(struct scope_file_cache_window *window, int fd, uint64_t offset)
 {
 	if (window->is_off || (offset >= window->first && offset - window->first < window->length))
 		return;

@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAPTURE_CACHE_WINDOW (4u << 20)
-#define CAPTURE_CACHE_START  16 /* windows behind the end the disk is given work, and */
-#define CAPTURE_CACHE_KEPT   32 /* this many stay in memory: short captures as a whole */
+#define SCOPE_FILE_CACHE_WINDOW (4u << 20)
+#define SCOPE_FILE_CACHE_START	16 /* windows behind the end the disk is given work, and */
+#define SCOPE_FILE_CACHE_KEPT	32 /* this many stay in memory: short captures as a whole */
 
-struct capture_cache {
+struct scope_file_cache {
 	bool is_off;	  /* also where the kernel cannot say what is written: before Linux 6.5 */
 	uint64_t window;  /* bytes that are handled at once */
 	uint64_t looked;  /* the file's end, the last time */
@@ -24,22 +24,23 @@ struct capture_cache {
 };
 
 /* For a file that begins at `base`. */
-void capture_cache_init(struct capture_cache *cache, uint64_t base);
+void scope_file_cache_init(struct scope_file_cache *cache, uint64_t base);
 
 /* The file goes up to `end` now. */
-void capture_cache_written(struct capture_cache *cache, int fd, uint64_t end);
+void scope_file_cache_written(struct scope_file_cache *cache, int fd, uint64_t end);
 
-#define CAPTURE_CACHE_LONG (1ull << 30) /* shorter files may stay as a whole: they are read twice */
+#define SCOPE_FILE_CACHE_LONG \
+	(1ull << 30) /* shorter files may stay as a whole: they are read twice */
 
 /* Where a reader is. */
-struct capture_cache_window {
+struct scope_file_cache_window {
 	bool is_off; /* most of the file was in memory when the reader came, or it is short */
 	uint64_t first, length;
 };
 
-void capture_cache_window_init(struct capture_cache_window *window, int fd);
+void scope_file_cache_window_init(struct scope_file_cache_window *window, int fd);
 
 /* What is at `offset` is read next. */
-void capture_cache_read(struct capture_cache_window *window, int fd, uint64_t offset);
+void scope_file_cache_read(struct scope_file_cache_window *window, int fd, uint64_t offset);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 
-int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what)
+int chunk_damaged(const struct scope_file *file, uint64_t offset, const char *what)
 {
 	if (!file->quiet)
 		log_error(
@@ -20,7 +20,7 @@ int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *wh
 	return -EBADMSG;
 }
 
-static int refused(const struct chunk_file *file, const char *what)
+static int refused(const struct scope_file *file, const char *what)
 {
 	log_error("%s cannot be read as a capture: %s", file->path, what);
 	return -EINVAL;
@@ -28,7 +28,7 @@ static int refused(const struct chunk_file *file, const char *what)
 
 /* ---- bytes ---- */
 
-ssize_t chunk_file_read(const struct chunk_file *file, uint64_t offset, void *bytes, size_t length)
+ssize_t scope_file_read(const struct scope_file *file, uint64_t offset, void *bytes, size_t length)
 {
 	size_t have = 0;
 
@@ -60,7 +60,7 @@ ssize_t chunk_file_read(const struct chunk_file *file, uint64_t offset, void *by
 
 bool chunk_intact(const struct chunk_header *header, const unsigned char *payload, size_t have)
 {
-	return header->magic == CAPTURE_CHUNK_MAGIC && header->length <= CAPTURE_CHUNK_MAX &&
+	return header->magic == SCOPE_FILE_CHUNK_MAGIC && header->length <= SCOPE_FILE_CHUNK_MAX &&
 	       have >= chunk_padded(header->length) && header->crc == chunk_crc(header, payload);
 }
 
@@ -70,74 +70,74 @@ bool chunk_intact(const struct chunk_header *header, const unsigned char *payloa
  * Reads the first chunk as it is: is this a capture at all? The length of the payload, or -errno
  * (said).
  */
-static ssize_t read_first(struct chunk_file *file, unsigned char **payload)
+static ssize_t read_first(struct scope_file *file, unsigned char **payload)
 {
 	struct chunk_header chunk;
-	ssize_t have = chunk_file_read(file, 0, &chunk, sizeof(chunk));
+	ssize_t have = scope_file_read(file, 0, &chunk, sizeof(chunk));
 
 	if (have < 0)
 		return have;
 	if (!have)
 		return refused(file, "it is empty; was the recording stopped before it began?");
-	if (have >= 4 && chunk.magic == __builtin_bswap32(CAPTURE_CHUNK_MAGIC))
+	if (have >= 4 && chunk.magic == __builtin_bswap32(SCOPE_FILE_CHUNK_MAGIC))
 		return refused(
 			file,
 			"it was written on a machine with the other byte order; read it there");
-	if (have >= 4 && chunk.magic != CAPTURE_CHUNK_MAGIC)
+	if (have >= 4 && chunk.magic != SCOPE_FILE_CHUNK_MAGIC)
 		return refused(file, "it is not one; captures are made by scopetrace record");
 	if (have < (ssize_t)sizeof(chunk))
 		return refused(file, "it ends inside its header");
-	if (chunk.type != CHUNK_HEADER || chunk.length > CAPTURE_CHUNK_MAX ||
-	    chunk.length < CAPTURE_HEADER_FIRST)
+	if (chunk.type != CHUNK_HEADER || chunk.length > SCOPE_FILE_CHUNK_MAX ||
+	    chunk.length < SCOPE_FILE_HEADER_FIRST)
 		return chunk_damaged(file, 0, "the first chunk is not a header");
 	*payload = malloc(chunk_padded(chunk.length));
 	if (!*payload)
 		return -ENOMEM;
-	have = chunk_file_read(file, sizeof(chunk), *payload, chunk_padded(chunk.length));
+	have = scope_file_read(file, sizeof(chunk), *payload, chunk_padded(chunk.length));
 	if (have < 0)
 		return have;
 	if ((size_t)have < chunk_padded(chunk.length))
 		return refused(file, "it ends inside its header");
 	if (!chunk_intact(&chunk, *payload, (size_t)have))
 		return chunk_damaged(file, 0, "a checksum does not match");
-	if (memcmp(*payload, CAPTURE_MAGIC, 8))
+	if (memcmp(*payload, SCOPE_FILE_MAGIC, 8))
 		return refused(file, "it is not one; captures are made by scopetrace record");
 	file->first_offset = sizeof(chunk) + chunk_padded(chunk.length);
 	return (ssize_t)chunk.length;
 }
 
-static int check_version(const struct chunk_file *file)
+static int check_version(const struct scope_file *file)
 {
 	const struct header_payload *header = &file->header;
 
-	if (header->byte_order != CAPTURE_BYTE_ORDER)
+	if (header->byte_order != SCOPE_FILE_BYTE_ORDER)
 		return refused(
 			file,
 			"it was written on a machine with the other byte order; read it there");
-	if (header->major == CAPTURE_MAJOR)
+	if (header->major == SCOPE_FILE_MAJOR)
 		return 0;
 	log_error(
 		"the capture %s has version %u.%u of the format, this scopetrace reads version %u; use the "
 		"scopetrace that wrote it, or one of its age",
-		file->path, header->major, header->minor, CAPTURE_MAJOR);
+		file->path, header->major, header->minor, SCOPE_FILE_MAJOR);
 	return -EINVAL;
 }
 
 /* Version 1.0 has no table of sizes; a later one has sizes no smaller than its. */
-static int settle_sizes(struct chunk_file *file)
+static int settle_sizes(struct scope_file *file)
 {
 	for (int type = 0; type < CHUNK_TYPES; type++) {
 		uint16_t *size = &file->header.record_size[type];
 
 		if (!file->header.minor)
-			*size = capture_record_sizes[type].first;
-		if (*size < capture_record_sizes[type].first || *size > CAPTURE_RECORD_MAX)
+			*size = scope_file_record_sizes[type].first;
+		if (*size < scope_file_record_sizes[type].first || *size > SCOPE_FILE_RECORD_MAX)
 			return chunk_damaged(file, 0, "a record of an impossible size");
 	}
 	return 0;
 }
 
-static int take_texts(struct chunk_file *file, const unsigned char *at, uint64_t length)
+static int take_texts(struct scope_file *file, const unsigned char *at, uint64_t length)
 {
 	const struct header_payload *header = &file->header;
 
@@ -152,22 +152,22 @@ static int take_texts(struct chunk_file *file, const unsigned char *at, uint64_t
 	return file->host && file->kernel && file->command ? 0 : -ENOMEM;
 }
 
-static int take_header(struct chunk_file *file, const unsigned char *payload, size_t length)
+static int take_header(struct scope_file *file, const unsigned char *payload, size_t length)
 {
 	struct header_payload *header = &file->header;
 	size_t fixed;
 	int err;
 
-	memcpy(header, payload, CAPTURE_HEADER_FIRST);
+	memcpy(header, payload, SCOPE_FILE_HEADER_FIRST);
 	err = check_version(file);
 	if (err)
 		return err;
-	fixed = header->minor ? header->fixed_length : CAPTURE_HEADER_FIRST;
-	if (fixed > length || fixed < (header->minor ? sizeof(*header) : CAPTURE_HEADER_FIRST))
+	fixed = header->minor ? header->fixed_length : SCOPE_FILE_HEADER_FIRST;
+	if (fixed > length || fixed < (header->minor ? sizeof(*header) : SCOPE_FILE_HEADER_FIRST))
 		return chunk_damaged(file, 0, "a header of an impossible length");
 	memcpy(header, payload, fixed < sizeof(*header) ? fixed : sizeof(*header));
-	if (header->monotonic_ns > CAPTURE_TIME_MAX || header->realtime_ns > CAPTURE_TIME_MAX ||
-	    header->boottime_ns > CAPTURE_TIME_MAX)
+	if (header->monotonic_ns > SCOPE_FILE_TIME_MAX ||
+	    header->realtime_ns > SCOPE_FILE_TIME_MAX || header->boottime_ns > SCOPE_FILE_TIME_MAX)
 		return chunk_damaged(file, 0, "a header with an impossible time");
 	err = settle_sizes(file);
 	return err ? err : take_texts(file, payload + fixed, length - fixed);
@@ -175,7 +175,7 @@ static int take_header(struct chunk_file *file, const unsigned char *payload, si
 
 /* ---- the file ---- */
 
-static int read_header(struct chunk_file *file)
+static int read_header(struct scope_file *file)
 {
 	unsigned char *payload = NULL;
 	ssize_t length = read_first(file, &payload);
@@ -185,7 +185,7 @@ static int read_header(struct chunk_file *file)
 	return err;
 }
 
-static int open_path(struct chunk_file *file, const char *path)
+static int open_path(struct scope_file *file, const char *path)
 {
 	bool is_input = !strcmp(path, "-");
 	int err;
@@ -202,14 +202,14 @@ static int open_path(struct chunk_file *file, const char *path)
 	return 0;
 }
 
-struct chunk_file *chunk_file_open(const char *path)
+struct scope_file *scope_file_open(const char *path)
 {
-	return chunk_file_open_as(path, path);
+	return scope_file_open_as(path, path);
 }
 
-struct chunk_file *chunk_file_open_as(const char *path, const char *name)
+struct scope_file *scope_file_open_as(const char *path, const char *name)
 {
-	struct chunk_file *file = calloc(1, sizeof(*file));
+	struct scope_file *file = calloc(1, sizeof(*file));
 	int err = -ENOMEM;
 
 	if (file) {
@@ -223,12 +223,12 @@ struct chunk_file *chunk_file_open_as(const char *path, const char *name)
 		log_error("out of memory while reading the capture %s", path);
 	if (!err)
 		return file;
-	chunk_file_close(file);
+	scope_file_close(file);
 	errno = -err;
 	return NULL;
 }
 
-void chunk_file_close(struct chunk_file *file)
+void scope_file_close(struct scope_file *file)
 {
 	if (!file)
 		return;

@@ -14,10 +14,10 @@
 #include "file/format.h"
 
 /* A time beyond it, of the header or the footer, is no time. */
-#define CAPTURE_TIME_MAX ((uint64_t)INT64_MAX)
+#define SCOPE_FILE_TIME_MAX ((uint64_t)INT64_MAX)
 
 /* An open capture whose header was read. */
-struct chunk_file {
+struct scope_file {
 	const char *path; /* the caller's */
 	int fd;
 	/* damage is not said: whoever looks at it will come to it again */
@@ -35,20 +35,20 @@ struct chunk_file {
  * said: EINVAL (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of
  * open(2) and read(2).
  */
-struct chunk_file *chunk_file_open(const char *path);
+struct scope_file *scope_file_open(const char *path);
 
 /* The same of a copy: `name` is what it is a copy of, and is said. */
-struct chunk_file *chunk_file_open_as(const char *path, const char *name);
-void chunk_file_close(struct chunk_file *file);
+struct scope_file *scope_file_open_as(const char *path, const char *name);
+void scope_file_close(struct scope_file *file);
 
 /* Reads up to `length` bytes, fewer only at the end of the file; where it is not seekable those that come
  * next, whatever the offset. Their number, or -errno (said). */
-ssize_t chunk_file_read(const struct chunk_file *file, uint64_t offset, void *bytes, size_t length);
+ssize_t scope_file_read(const struct scope_file *file, uint64_t offset, void *bytes, size_t length);
 
 /* Whether the `have` bytes behind a chunk's header are all of its payload, and unchanged. */
 bool chunk_intact(const struct chunk_header *header, const unsigned char *payload, size_t have);
 
 /* Says that the chunk at `offset` does not hold what its type says; returns -EBADMSG. */
-int chunk_damaged(const struct chunk_file *file, uint64_t offset, const char *what);
+int chunk_damaged(const struct scope_file *file, uint64_t offset, const char *what);
 
 #endif

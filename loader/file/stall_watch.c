@@ -12,7 +12,7 @@
 #define SECOND_NS 1000000000
 #define STALL_NS  100000000
 
-struct write_watch {
+struct stall_watch {
 	void (*stalled)(void *context);
 	void *context;
 	pthread_t thread;
@@ -23,7 +23,7 @@ struct write_watch {
 };
 
 /* True if it is the same write after that time. */
-static bool takes_long(struct write_watch *watch)
+static bool takes_long(struct stall_watch *watch)
 {
 	uint64_t write = watch->writes;
 	struct timespec until;
@@ -42,7 +42,7 @@ static bool takes_long(struct write_watch *watch)
 
 static void *work(void *context)
 {
-	struct write_watch *watch = context;
+	struct stall_watch *watch = context;
 
 	pthread_mutex_lock(&watch->lock);
 	while (!watch->over) {
@@ -56,7 +56,7 @@ static void *work(void *context)
 	return NULL;
 }
 
-void write_watch_begin(struct write_watch *watch)
+void stall_watch_begin(struct stall_watch *watch)
 {
 	if (!watch)
 		return;
@@ -68,7 +68,7 @@ void write_watch_begin(struct write_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-void write_watch_end(struct write_watch *watch)
+void stall_watch_end(struct stall_watch *watch)
 {
 	if (!watch)
 		return;
@@ -77,9 +77,9 @@ void write_watch_end(struct write_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-struct write_watch *write_watch_create(void (*stalled)(void *context), void *context)
+struct stall_watch *stall_watch_create(void (*stalled)(void *context), void *context)
 {
-	struct write_watch *watch = calloc(1, sizeof(*watch));
+	struct stall_watch *watch = calloc(1, sizeof(*watch));
 	pthread_condattr_t attributes;
 	sigset_t all, before;
 
@@ -102,7 +102,7 @@ struct write_watch *write_watch_create(void (*stalled)(void *context), void *con
 	return NULL;
 }
 
-void write_watch_destroy(struct write_watch *watch)
+void stall_watch_destroy(struct stall_watch *watch)
 {
 	if (!watch)
 		return;

@@ -7,18 +7,18 @@
 #ifndef SCOPETRACE_FILE_STALL_WATCH_H
 #define SCOPETRACE_FILE_STALL_WATCH_H
 
-struct write_watch;
+struct stall_watch;
 
 /*
  * Calls `stalled` ten times a second during a write that takes longer than a tenth of a second: in
  * a thread of its own, which takes no signals unless it asks for them, and never but during a
  * write. NULL with errno.
  */
-struct write_watch *write_watch_create(void (*stalled)(void *context), void *context);
-void write_watch_destroy(struct write_watch *watch); /* takes NULL */
+struct stall_watch *stall_watch_create(void (*stalled)(void *context), void *context);
+void stall_watch_destroy(struct stall_watch *watch); /* takes NULL */
 
 /* Around a write; the end waits for that of a call of `stalled`. Both take NULL. */
-void write_watch_begin(struct write_watch *watch);
-void write_watch_end(struct write_watch *watch);
+void stall_watch_begin(struct stall_watch *watch);
+void stall_watch_end(struct stall_watch *watch);
 
 #endif

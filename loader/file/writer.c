@@ -19,8 +19,8 @@
  * A chunk of this size is written out; one more string of the greatest length still fits behind it.
  */
 #define BATCH_FULL (64u << 10)
-#define BATCH_ROOM (BATCH_FULL + CAPTURE_STRING_MAX + 16)
-static_assert(BATCH_ROOM <= CAPTURE_CHUNK_MAX, "readers accept what we write");
+#define BATCH_ROOM (BATCH_FULL + SCOPE_FILE_STRING_MAX + 16)
+static_assert(BATCH_ROOM <= SCOPE_FILE_CHUNK_MAX, "readers accept what we write");
 
 /* One chunk being filled: room for its header, then the payload. */
 struct batch {
@@ -28,10 +28,10 @@ struct batch {
 	uint32_t length; /* of the payload */
 };
 
-struct capture_writer {
+struct scope_file_writer {
 	struct event_output output;
-	struct capture_output file;
-	struct capture_cache cache;
+	struct scope_file_output file;
+	struct scope_file_cache cache;
 	int error; /* the first that a write met; nothing is written after it */
 	char *path;
 	struct deflater *deflater; /* NULL: chunks are written as they are */
@@ -62,7 +62,7 @@ static const char *cure_of(int err)
 	}
 }
 
-static int fail(struct capture_writer *writer, int err)
+static int fail(struct scope_file_writer *writer, int err)
 {
 	if (!writer->error) {
 		writer->error = err;
@@ -77,7 +77,7 @@ static int fail(struct capture_writer *writer, int err)
 
 /* ---- chunks ---- */
 
-static void append(struct capture_writer *writer, enum chunk_type type, const void *bytes,
+static void append(struct scope_file_writer *writer, enum chunk_type type, const void *bytes,
 		   size_t length)
 {
 	struct batch *batch = &writer->batches[type];
@@ -94,7 +94,7 @@ static size_t seal(unsigned char *chunk, enum chunk_type type, uint16_t flags, u
 	uint32_t padded = chunk_padded(length);
 
 	memset(payload + length, 0, padded - length);
-	*header = (struct chunk_header){CAPTURE_CHUNK_MAGIC, (uint16_t)type, flags, length, 0};
+	*header = (struct chunk_header){SCOPE_FILE_CHUNK_MAGIC, (uint16_t)type, flags, length, 0};
 	header->crc = chunk_crc(header, payload);
 	return sizeof(*header) + padded;
 }
@@ -103,7 +103,7 @@ static size_t seal(unsigned char *chunk, enum chunk_type type, uint16_t flags, u
  * The chunk of a batch, deflated if that was asked for and is worth it. Header and footer never
  * are.
  */
-static unsigned char *make_chunk(struct capture_writer *writer, enum chunk_type type,
+static unsigned char *make_chunk(struct scope_file_writer *writer, enum chunk_type type,
 				 size_t *length)
 {
 	const struct batch *batch = &writer->batches[type];
@@ -124,13 +124,13 @@ static uint32_t records_in(const struct batch *batch, enum chunk_type type)
 
 	if (type == CHUNK_STRING)
 		return ((const struct string_batch *)payload)->count;
-	return batch->length / capture_record_sizes[type].here;
+	return batch->length / scope_file_record_sizes[type].here;
 }
 
-static int write_chunk(struct capture_writer *writer, enum chunk_type type);
+static int write_chunk(struct scope_file_writer *writer, enum chunk_type type);
 
 /* Enters the chunk that was just written at `offset`. */
-static int note_chunk(struct capture_writer *writer, enum chunk_type type, uint64_t offset)
+static int note_chunk(struct scope_file_writer *writer, enum chunk_type type, uint64_t offset)
 {
 	const struct batch *batch = &writer->batches[type];
 	struct batch *index = &writer->batches[CHUNK_INDEX];
@@ -145,7 +145,7 @@ static int note_chunk(struct capture_writer *writer, enum chunk_type type, uint6
 	return index->length >= BATCH_FULL ? write_chunk(writer, CHUNK_INDEX) : 0;
 }
 
-static int append_span(struct capture_writer *writer, struct ring_span span)
+static int append_span(struct scope_file_writer *writer, struct ring_span span)
 {
 	writer->told = span.last;
 	append(writer, CHUNK_SPAN, &span, sizeof(span));
@@ -153,7 +153,7 @@ static int append_span(struct capture_writer *writer, struct ring_span span)
 }
 
 /* From where the scopes came is told before them. */
-static int write_span(struct capture_writer *writer)
+static int write_span(struct scope_file_writer *writer)
 {
 	struct ring_span span = writer->batch_span;
 
@@ -163,7 +163,7 @@ static int write_span(struct capture_writer *writer)
 
 /* Drains that gave no scope, as the last of a file: who joins it to the next must not think that it lacks
  * any. */
-static void write_last_span(struct capture_writer *writer)
+static void write_last_span(struct scope_file_writer *writer)
 {
 	struct ring_span span = writer->span;
 
@@ -174,7 +174,7 @@ static void write_last_span(struct capture_writer *writer)
 	append_span(writer, span);
 }
 
-static int write_chunk(struct capture_writer *writer, enum chunk_type type)
+static int write_chunk(struct scope_file_writer *writer, enum chunk_type type)
 {
 	struct batch *batch = &writer->batches[type];
 	const unsigned char *chunk;
@@ -188,11 +188,11 @@ static int write_chunk(struct capture_writer *writer, enum chunk_type type)
 		return err;
 	offset = writer->file.bytes;
 	chunk = make_chunk(writer, type, &length);
-	err = capture_output_write(&writer->file, chunk, length);
+	err = scope_file_output_write(&writer->file, chunk, length);
 	if (err)
 		return fail(writer, err);
-	capture_cache_written(&writer->cache, writer->file.fd,
-			      writer->file.base + writer->file.bytes);
+	scope_file_cache_written(&writer->cache, writer->file.fd,
+				 writer->file.base + writer->file.bytes);
 	if (type == CHUNK_INDEX)
 		writer->index_offset = offset;
 	else if (type != CHUNK_HEADER && type != CHUNK_FOOTER)
@@ -204,7 +204,7 @@ static int write_chunk(struct capture_writer *writer, enum chunk_type type)
 }
 
 /* All batches, in the order of their types: what is named comes before what names it. */
-int capture_writer_flush(struct capture_writer *writer)
+int scope_file_writer_flush(struct scope_file_writer *writer)
 {
 	for (int type = CHUNK_HEADER; type < CHUNK_FOOTER; type++) {
 		if (writer->batches[type].length)
@@ -215,7 +215,7 @@ int capture_writer_flush(struct capture_writer *writer)
 }
 
 /* Scopes are about to be added to the batch: it is of this drain too. */
-static void widen_span(struct capture_writer *writer)
+static void widen_span(struct scope_file_writer *writer)
 {
 	if (!writer->batches[CHUNK_HOOKED].length)
 		writer->batch_span = writer->span;
@@ -224,7 +224,7 @@ static void widen_span(struct capture_writer *writer)
 }
 
 /* Appends `count` records of `size` bytes, writing out whenever the batch is full. */
-static int put(struct capture_writer *writer, enum chunk_type type, const void *records,
+static int put(struct scope_file_writer *writer, enum chunk_type type, const void *records,
 	       size_t count, size_t size)
 {
 	const unsigned char *from = records;
@@ -240,19 +240,20 @@ static int put(struct capture_writer *writer, enum chunk_type type, const void *
 		from += now * size;
 		count -= now;
 		if (now == room)
-			capture_writer_flush(writer);
+			scope_file_writer_flush(writer);
 	}
 	return writer->error;
 }
 
 /* ---- what the sources call ---- */
 
-static struct capture_writer *writer_of(struct event_output *output)
+static struct scope_file_writer *writer_of(struct event_output *output)
 {
-	return (struct capture_writer *)((char *)output - offsetof(struct capture_writer, output));
+	return (struct scope_file_writer *)((char *)output -
+					    offsetof(struct scope_file_writer, output));
 }
 
-static void put_string(struct capture_writer *writer, const char *bytes, uint32_t length)
+static void put_string(struct scope_file_writer *writer, const char *bytes, uint32_t length)
 {
 	struct batch *batch = &writer->batches[CHUNK_STRING];
 	struct string_batch head = {writer->strings_written + 1, 0};
@@ -272,14 +273,14 @@ static void put_string(struct capture_writer *writer, const char *bytes, uint32_
 static int output_string(struct event_output *output, const char *bytes, size_t length,
 			 uint32_t *id)
 {
-	struct capture_writer *writer = writer_of(output);
+	struct scope_file_writer *writer = writer_of(output);
 	bool added;
 	int err;
 
 	if (writer->error)
 		return writer->error;
-	if (length > CAPTURE_STRING_MAX)
-		length = CAPTURE_STRING_MAX;
+	if (length > SCOPE_FILE_STRING_MAX)
+		length = SCOPE_FILE_STRING_MAX;
 	err = intern_put(&writer->strings, bytes, length, id, &added);
 	if (err)
 		return fail(writer, err);
@@ -291,7 +292,7 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 static int output_hooked(struct event_output *output, const struct hooked_scope *scopes,
 			 size_t count)
 {
-	struct capture_writer *writer = writer_of(output);
+	struct scope_file_writer *writer = writer_of(output);
 
 	for (size_t i = 0; i < count; i++) {
 		if (scopes[i].function >= writer->records[CHUNK_FUNCTION]) {
@@ -332,14 +333,14 @@ static void output_span(struct event_output *output, uint64_t first, uint64_t la
 
 static int output_process(struct event_output *output, const struct process_info *process)
 {
-	return capture_writer_process(writer_of(output), process);
+	return scope_file_writer_process(writer_of(output), process);
 }
 
 /* ---- the writer ---- */
 
-static void destroy(struct capture_writer *writer)
+static void destroy(struct scope_file_writer *writer)
 {
-	capture_output_close(&writer->file);
+	scope_file_output_close(&writer->file);
 	deflater_destroy(writer->deflater);
 	for (int type = 0; type < CHUNK_TYPES; type++)
 		free(writer->batches[type].bytes);
@@ -349,9 +350,9 @@ static void destroy(struct capture_writer *writer)
 	free(writer);
 }
 
-static struct capture_writer *allocate(const char *path)
+static struct scope_file_writer *allocate(const char *path)
 {
-	struct capture_writer *writer = calloc(1, sizeof(*writer));
+	struct scope_file_writer *writer = calloc(1, sizeof(*writer));
 
 	if (!writer)
 		return NULL;
@@ -376,31 +377,33 @@ static struct capture_writer *allocate(const char *path)
 	return writer;
 }
 
-static int write_header(struct capture_writer *writer, const struct capture_writer_options *options,
-			int argc, char *const *argv)
+static int write_header(struct scope_file_writer *writer,
+			const struct scope_file_writer_options *options, int argc,
+			char *const *argv)
 {
-	struct capture_header header;
+	struct scope_file_header header;
 
-	capture_header_make(&header, options, argc, argv);
+	scope_file_header_make(&header, options, argc, argv);
 	append(writer, CHUNK_HEADER, &header.payload, sizeof(header.payload));
 	append(writer, CHUNK_HEADER, header.host, header.payload.host_length);
 	append(writer, CHUNK_HEADER, header.kernel, header.payload.kernel_length);
 	append(writer, CHUNK_HEADER, header.command, header.payload.command_length);
 	writer->records[CHUNK_HEADER] = 1;
-	return capture_writer_flush(writer);
+	return scope_file_writer_flush(writer);
 }
 
-static int open_output(struct capture_writer *writer, const struct capture_writer_options *options)
+static int open_output(struct scope_file_writer *writer,
+		       const struct scope_file_writer_options *options)
 {
 	if (!options->opened)
-		return capture_output_open(&writer->file, writer->path, options->numbered);
+		return scope_file_output_open(&writer->file, writer->path, options->numbered);
 	writer->file = *options->opened;
 	options->opened->fd = -1;
 	return 0;
 }
 
-static int open_writer(struct capture_writer *writer, const struct capture_writer_options *options,
-		       int argc, char *const *argv)
+static int open_writer(struct scope_file_writer *writer,
+		       const struct scope_file_writer_options *options, int argc, char *const *argv)
 {
 	int err;
 
@@ -410,18 +413,18 @@ static int open_writer(struct capture_writer *writer, const struct capture_write
 			return fail(writer, -ENOMEM);
 	}
 	err = open_output(writer, options);
-	capture_cache_init(&writer->cache, writer->file.base);
+	scope_file_cache_init(&writer->cache, writer->file.base);
 	/* What is made of other files is about to be read. */
 	writer->cache.is_off = !writer->file.is_regular || options->like;
 	return err ? err : write_header(writer, options, argc, argv);
 }
 
-struct capture_writer *capture_writer_create_with(const char *path,
-						  const struct capture_writer_options *options,
-						  int argc, char *const *argv)
+struct scope_file_writer *
+scope_file_writer_create_with(const char *path, const struct scope_file_writer_options *options,
+			      int argc, char *const *argv)
 {
-	static const struct capture_writer_options plain;
-	struct capture_writer *writer = allocate(path);
+	static const struct scope_file_writer_options plain;
+	struct scope_file_writer *writer = allocate(path);
 	int err;
 
 	if (!writer) {
@@ -437,23 +440,24 @@ struct capture_writer *capture_writer_create_with(const char *path,
 	return writer;
 }
 
-struct capture_writer *capture_writer_create(const char *path, int argc, char *const *argv)
+struct scope_file_writer *scope_file_writer_create(const char *path, int argc, char *const *argv)
 {
-	return capture_writer_create_with(path, NULL, argc, argv);
+	return scope_file_writer_create_with(path, NULL, argc, argv);
 }
 
-struct event_output *capture_writer_output(struct capture_writer *writer)
+struct event_output *scope_file_writer_output(struct scope_file_writer *writer)
 {
 	return &writer->output;
 }
 
-int capture_writer_function(struct capture_writer *writer, const struct function_info *function)
+int scope_file_writer_function(struct scope_file_writer *writer,
+			       const struct function_info *function)
 {
 	if (function->id != writer->records[CHUNK_FUNCTION] ||
-	    function->id >= CAPTURE_FUNCTION_MAX) {
+	    function->id >= SCOPE_FILE_FUNCTION_MAX) {
 		log_error(
 			"function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
-			function->id, CAPTURE_FUNCTION_MAX - 1);
+			function->id, SCOPE_FILE_FUNCTION_MAX - 1);
 		return -EINVAL;
 	}
 	if (vec_grow(&writer->in_file, &writer->in_file_capacity, function->id))
@@ -462,52 +466,52 @@ int capture_writer_function(struct capture_writer *writer, const struct function
 	return put(writer, CHUNK_FUNCTION, function, 1, sizeof(*function));
 }
 
-int capture_writer_process(struct capture_writer *writer, const struct process_info *process)
+int scope_file_writer_process(struct scope_file_writer *writer, const struct process_info *process)
 {
 	/* Events before this are of the process as it was declared before, its clock included. */
-	capture_writer_flush(writer);
+	scope_file_writer_flush(writer);
 	return put(writer, CHUNK_PROCESS, process, 1, sizeof(*process));
 }
 
-int capture_writer_function_accounting(struct capture_writer *writer, uint32_t id,
-				       const struct function_accounting *accounting)
+int scope_file_writer_function_accounting(struct scope_file_writer *writer, uint32_t id,
+					  const struct function_accounting *accounting)
 {
 	struct function_account account = {.function = id, .accounting = *accounting};
 
 	return put(writer, CHUNK_FUNCTION_ACCOUNTING, &account, 1, sizeof(account));
 }
 
-int capture_writer_segment_accounting(struct capture_writer *writer,
-				      const struct segment_accounting *accounting)
+int scope_file_writer_segment_accounting(struct scope_file_writer *writer,
+					 const struct segment_accounting *accounting)
 {
 	return put(writer, CHUNK_SEGMENT_ACCOUNTING, accounting, 1, sizeof(*accounting));
 }
 
-void capture_writer_set_stalled(struct capture_writer *writer, void (*stalled)(void *context),
-				void *context)
+void scope_file_writer_set_stalled(struct scope_file_writer *writer, void (*stalled)(void *context),
+				   void *context)
 {
-	capture_output_set_stalled(&writer->file, stalled, context);
+	scope_file_output_set_stalled(&writer->file, stalled, context);
 }
 
-uint64_t capture_writer_manual_in_file(const struct capture_writer *writer)
+uint64_t scope_file_writer_manual_in_file(const struct scope_file_writer *writer)
 {
 	return writer->records[CHUNK_MANUAL];
 }
 
-struct scopes_in_file capture_writer_in_file(const struct capture_writer *writer, uint32_t id)
+struct scopes_in_file scope_file_writer_in_file(const struct scope_file_writer *writer, uint32_t id)
 {
 	return id < writer->records[CHUNK_FUNCTION] ? writer->in_file[id]
 						    : (struct scopes_in_file){0};
 }
 
-uint64_t capture_writer_bytes(const struct capture_writer *writer)
+uint64_t scope_file_writer_bytes(const struct scope_file_writer *writer)
 {
 	return writer->file.bytes;
 }
 
-static int close_writer(struct capture_writer *writer)
+static int close_writer(struct scope_file_writer *writer)
 {
-	int err = capture_output_close(&writer->file);
+	int err = scope_file_output_close(&writer->file);
 
 	if (err)
 		fail(writer, err);
@@ -516,17 +520,17 @@ static int close_writer(struct capture_writer *writer)
 	return err;
 }
 
-int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint64_t end_ns,
-			  uint64_t recursion_misses)
+int scope_file_writer_finish(struct scope_file_writer *writer, uint64_t start_ns, uint64_t end_ns,
+			     uint64_t recursion_misses)
 {
 	struct footer_payload footer = {.start_ns = start_ns,
 					.end_ns = end_ns,
 					.recursion_misses = recursion_misses,
 					.chunk_length =
 						sizeof(struct chunk_header) + sizeof(footer),
-					.end_magic = CAPTURE_END_MAGIC};
+					.end_magic = SCOPE_FILE_END_MAGIC};
 
-	capture_writer_flush(writer);
+	scope_file_writer_flush(writer);
 	if (writer->batches[CHUNK_INDEX].length)
 		write_chunk(writer, CHUNK_INDEX);
 	footer.index_offset = writer->index_offset;
@@ -536,8 +540,8 @@ int capture_writer_finish(struct capture_writer *writer, uint64_t start_ns, uint
 	return close_writer(writer);
 }
 
-int capture_writer_abandon(struct capture_writer *writer)
+int scope_file_writer_abandon(struct scope_file_writer *writer)
 {
-	capture_writer_flush(writer);
+	scope_file_writer_flush(writer);
 	return close_writer(writer);
 }

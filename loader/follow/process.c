@@ -22,9 +22,9 @@
 /* ---- what the file is told ---- */
 
 /* `since`: 0 from its start on. */
-static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_writer *writer)
+static int declare(struct pinned_process *p, uint64_t since_ns, struct scope_file_writer *writer)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 	const char *command = p->process.command ? p->process.command : "";
 	const char *comm = p->process.comm;
 	struct process_info info = {.start_ns = p->opened ? p->process.start_ns : 0,
@@ -36,12 +36,12 @@ static int declare(struct pinned_process *p, uint64_t since_ns, struct capture_w
 
 	if (!err)
 		err = output->string(output, command, strlen(command), &info.command);
-	return err ? err : capture_writer_process(writer, &info);
+	return err ? err : scope_file_writer_process(writer, &info);
 }
 
 /* Names can be read by anybody; for its manual scopes the process must be ours to look at. */
 int pinned_process_open(struct pinned_process *p, pid_t pid, uint64_t capture,
-			struct capture_writer *writer)
+			struct scope_file_writer *writer)
 {
 	char path[64];
 
@@ -68,7 +68,7 @@ bool pinned_process_ended(const struct pinned_process *p)
  * then.
  */
 int pinned_process_execed(struct pinned_process *p, const char *comm, uint64_t time_ns,
-			  struct capture_writer *writer)
+			  struct scope_file_writer *writer)
 {
 	char now[sizeof(p->process.comm)], *command = NULL;
 
@@ -155,13 +155,13 @@ static struct segment_accounting account_of(const struct pinned_process *p)
 	return p->adds_done ? sum_of(&terms, &p->done) : terms;
 }
 
-int pinned_process_account(const struct pinned_process *p, struct capture_writer *writer)
+int pinned_process_account(const struct pinned_process *p, struct scope_file_writer *writer)
 {
 	struct segment_accounting terms = p->done;
 
 	if (p->segment)
 		terms = account_of(p);
-	return terms.pid ? capture_writer_segment_accounting(writer, &terms) : 0;
+	return terms.pid ? scope_file_writer_segment_accounting(writer, &terms) : 0;
 }
 
 /*
@@ -169,20 +169,20 @@ int pinned_process_account(const struct pinned_process *p, struct capture_writer
  * said of that is said with it. Another capture may have had it meanwhile: then its account began
  * anew.
  */
-static int go_on(struct pinned_process *p, struct capture_writer *writer)
+static int go_on(struct pinned_process *p, struct scope_file_writer *writer)
 {
 	struct segment_accounting terms = shm_source_accounting(p->segment);
 	int err = 0;
 
 	p->adds_done = terms.segment == p->done.segment && terms.cursor < p->done.cursor;
 	if (terms.segment != p->done.segment && p->done.pid)
-		err = capture_writer_segment_accounting(writer, &p->done);
+		err = scope_file_writer_segment_accounting(writer, &p->done);
 	if (!p->adds_done)
 		p->done = (struct segment_accounting){0};
 	return err ? err : declare(p, 0, writer);
 }
 
-static int look(struct pinned_process *p, bool watched, struct capture_writer *writer)
+static int look(struct pinned_process *p, bool watched, struct scope_file_writer *writer)
 {
 	struct tid_translator translator = {.translate = translate, .context = p};
 	bool namespaced = p->process.namespace_pid != p->process.pid;
@@ -219,14 +219,14 @@ static void drop_segment(struct pinned_process *p)
 
 /* Nobody writes to it any more, and nobody can open it after us. */
 static int close_segment(struct pinned_process *p, struct event_output *output,
-			 struct capture_writer *writer)
+			 struct scope_file_writer *writer)
 {
 	int err = p->segment->ops->finish(p->segment, output);
 
 	if (!err)
 		err = pinned_process_account(p, writer);
 	if (!err)
-		err = capture_writer_flush(writer);
+		err = scope_file_writer_flush(writer);
 	if (err)
 		return err;
 	drop_segment(p);
@@ -235,13 +235,13 @@ static int close_segment(struct pinned_process *p, struct event_output *output,
 }
 
 int pinned_process_let_go(struct pinned_process *p, struct event_output *output,
-			  struct capture_writer *writer)
+			  struct scope_file_writer *writer)
 {
 	int err = p->segment ? p->segment->ops->finish(p->segment, output) : 0;
 
 	p->waits = false;
 	if (!err && p->segment)
-		err = capture_writer_flush(writer);
+		err = scope_file_writer_flush(writer);
 	if (err || !p->segment)
 		return err;
 	shm_source_commit(p->segment);
@@ -251,7 +251,7 @@ int pinned_process_let_go(struct pinned_process *p, struct event_output *output,
 }
 
 int pinned_process_follow(struct pinned_process *p, bool watched, struct event_output *output,
-			  struct capture_writer *writer)
+			  struct scope_file_writer *writer)
 {
 	int err = 0;
 

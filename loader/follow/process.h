@@ -40,13 +40,13 @@ struct pinned_process {
  * Looks at the process and declares it in the file. Its address must stay. 0 or -errno of the file.
  */
 int pinned_process_open(struct pinned_process *process, pid_t pid, uint64_t capture,
-			struct capture_writer *writer);
+			struct scope_file_writer *writer);
 
 bool pinned_process_ended(const struct pinned_process *process);
 
 /* It runs another program, of this name, since then. 0 or -errno of the file. */
 int pinned_process_execed(struct pinned_process *process, const char *comm, uint64_t time_ns,
-			  struct capture_writer *writer);
+			  struct scope_file_writer *writer);
 
 /*
  * Looks for a segment from time to time, and whether the one it has is still written to: after an
@@ -55,12 +55,12 @@ int pinned_process_execed(struct pinned_process *process, const char *comm, uint
  * or the output.
  */
 int pinned_process_follow(struct pinned_process *process, bool watched, struct event_output *output,
-			  struct capture_writer *writer);
+			  struct scope_file_writer *writer);
 
 /* It is out of the capture, or off: its segment is taken to its end, and free for others, until it is
  * followed again. 0 or -errno of the file or the output. */
 int pinned_process_let_go(struct pinned_process *process, struct event_output *output,
-			  struct capture_writer *writer);
+			  struct scope_file_writer *writer);
 
 /*
  * Takes the segment to its end, or with `leave` leaves its capture on. 0 or -errno of the output.
@@ -69,7 +69,7 @@ int pinned_process_end(struct pinned_process *process, struct event_output *outp
 
 /* After that, if the capture is over, or of a segment that was let go of: what became of the segment's events
  * since the capture began. 0 or -errno. */
-int pinned_process_account(const struct pinned_process *process, struct capture_writer *writer);
+int pinned_process_account(const struct pinned_process *process, struct scope_file_writer *writer);
 
 /* Frees; a segment that is still open is left as if we had died. */
 void pinned_process_close(struct pinned_process *process);

@@ -33,7 +33,7 @@
 
 struct draining {
 	const struct pinned *pinned;
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct durable durable;
 	struct source *calls;
 	struct pinned_process **processes;
@@ -55,7 +55,7 @@ struct draining {
 
 static int declare_functions(struct draining *d)
 {
-	struct event_output *output = capture_writer_output(d->writer);
+	struct event_output *output = scope_file_writer_output(d->writer);
 	struct function_setting setting;
 	int err = 0;
 
@@ -72,7 +72,7 @@ static int declare_functions(struct draining *d)
 		if (!err)
 			err = output->string(output, module, strlen(module), &info.module);
 		if (!err)
-			err = capture_writer_function(d->writer, &info);
+			err = scope_file_writer_function(d->writer, &info);
 	}
 	return err;
 }
@@ -177,18 +177,18 @@ static int open_calls(struct draining *d)
 
 static int open_draining(struct draining *d, const struct pinned_drain_options *options)
 {
-	struct capture_writer_options about = {.level = options->compress,
-					       .kind = CAPTURE_OF_RING,
-					       .start_ns = d->pinned->capture.start_ns,
-					       .numbered = true};
+	struct scope_file_writer_options about = {.level = options->compress,
+						  .kind = SCOPE_FILE_OF_RING,
+						  .start_ns = d->pinned->capture.start_ns,
+						  .numbered = true};
 	int err = open_calls(d);
 
 	if (err)
 		return err;
 	about.number = bpf_source_ring_id(d->calls);
 	d->start_ns = io_now_ns();
-	d->writer =
-		capture_writer_create_with(options->output, &about, options->argc, options->argv);
+	d->writer = scope_file_writer_create_with(options->output, &about, options->argc,
+						  options->argv);
 	if (!d->writer)
 		return -errno;
 	durable_init(&d->durable, d->writer);
@@ -207,7 +207,7 @@ static void close_draining(struct draining *d)
 	if (d->calls)
 		d->calls->ops->destroy(d->calls);
 	if (d->writer)
-		capture_writer_finish(d->writer, d->start_ns, io_now_ns(), 0);
+		scope_file_writer_finish(d->writer, d->start_ns, io_now_ns(), 0);
 	if (d->signals >= 0)
 		close(d->signals);
 }
@@ -286,7 +286,7 @@ static int write_accounts(struct draining *d)
 	for (uint32_t i = 0; i < d->pinned->capture.functions && !err; i++) {
 		struct function_accounting terms = bpf_source_accounting(d->calls, i);
 
-		err = capture_writer_function_accounting(d->writer, i, &terms);
+		err = scope_file_writer_function_accounting(d->writer, i, &terms);
 	}
 	return err;
 }
@@ -330,7 +330,7 @@ static uint64_t calls_in_file(const struct draining *d)
 	uint64_t calls = 0;
 
 	for (uint32_t i = 0; i < d->pinned->capture.functions; i++) {
-		struct scopes_in_file in_file = capture_writer_in_file(d->writer, i);
+		struct scopes_in_file in_file = scope_file_writer_in_file(d->writer, i);
 
 		calls += in_file.completed + in_file.unwound + in_file.instants;
 	}
@@ -339,11 +339,11 @@ static uint64_t calls_in_file(const struct draining *d)
 
 static int close_file(struct draining *d, const char *output)
 {
-	uint64_t calls = calls_in_file(d), events = capture_writer_manual_in_file(d->writer);
-	uint64_t bytes = capture_writer_bytes(d->writer);
+	uint64_t calls = calls_in_file(d), events = scope_file_writer_manual_in_file(d->writer);
+	uint64_t bytes = scope_file_writer_bytes(d->writer);
 	/* With the account: what is counted since the capture began is told once. */
 	uint64_t misses = d->over ? pin_recursion_misses(d->pinned->dir) : 0;
-	int err = capture_writer_finish(d->writer, d->start_ns, io_now_ns(), misses);
+	int err = scope_file_writer_finish(d->writer, d->start_ns, io_now_ns(), misses);
 
 	d->writer = NULL;
 	if (!err)

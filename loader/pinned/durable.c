@@ -32,10 +32,10 @@ static int loss(struct event_output *output, const struct loss_event *event)
 }
 
 /* A string is written with the first record that has it. */
-void durable_init(struct durable *durable, struct capture_writer *writer)
+void durable_init(struct durable *durable, struct scope_file_writer *writer)
 {
 	durable->writer = writer;
-	forward_init(&durable->forward, capture_writer_output(writer));
+	forward_init(&durable->forward, scope_file_writer_output(writer));
 	durable->forward.output.hooked = hooked;
 	durable->forward.output.thread = thread;
 	durable->forward.output.loss = loss;
@@ -43,5 +43,5 @@ void durable_init(struct durable *durable, struct capture_writer *writer)
 
 int durable_flush(struct durable *durable)
 {
-	return capture_writer_flush(durable->writer);
+	return scope_file_writer_flush(durable->writer);
 }

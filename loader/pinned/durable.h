@@ -12,10 +12,10 @@
 
 struct durable {
 	struct forward forward; /* into the writer */
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 };
 
-void durable_init(struct durable *durable, struct capture_writer *writer);
+void durable_init(struct durable *durable, struct scope_file_writer *writer);
 
 /*
  * 0, or -errno of the file (said): nothing that came since the last flush counts as written then.

@@ -85,16 +85,16 @@ static int write_accounts(struct capture *c, struct accounting_total *total)
 		terms.handoff_lost = relay_lost_calls(c->calls.relay, (uint32_t)i);
 		terms.expired = capture_expired_calls(c, (uint32_t)i);
 		accounting_add_function(total, &terms,
-					capture_writer_in_file(c->writer, (uint32_t)i),
+					scope_file_writer_in_file(c->writer, (uint32_t)i),
 					c->plan.functions[i]->demangled);
-		err = capture_writer_function_accounting(c->writer, (uint32_t)i, &terms);
+		err = scope_file_writer_function_accounting(c->writer, (uint32_t)i, &terms);
 	}
 	capture_share_expired_events(c);
 	for (size_t i = 0; i < c->segments.done_count && !err; i++) {
 		accounting_add_segment(total, &c->segments.done[i]);
-		err = capture_writer_segment_accounting(c->writer, &c->segments.done[i]);
+		err = scope_file_writer_segment_accounting(c->writer, &c->segments.done[i]);
 	}
-	accounting_judge_events(total, capture_writer_manual_in_file(c->writer));
+	accounting_judge_events(total, scope_file_writer_manual_in_file(c->writer));
 	total->recursion_misses = c->session ? probe_session_recursion_misses(c->session) : 0;
 	return err;
 }
@@ -184,7 +184,7 @@ static void print_json(const struct accounting_total *total)
 /* Without its account it must not read as a good one. A failed write has said as much. */
 static void give_up(struct capture *c)
 {
-	if (!capture_writer_abandon(c->writer))
+	if (!scope_file_writer_abandon(c->writer))
 		log_warning(
 			"the capture has failed: what came before is in %s, which has no account",
 			c->options->output);
@@ -206,13 +206,13 @@ int capture_finish(struct capture *c)
 	if (!err)
 		err = write_accounts(c, &total);
 	if (!err)
-		err = capture_writer_flush(c->writer);
+		err = scope_file_writer_flush(c->writer);
 	if (err) {
 		give_up(c);
 		return err;
 	}
-	bytes = capture_writer_bytes(c->writer);
-	err = capture_writer_finish(c->writer, start_ns, c->end_ns, total.recursion_misses);
+	bytes = scope_file_writer_bytes(c->writer);
+	err = scope_file_writer_finish(c->writer, start_ns, c->end_ns, total.recursion_misses);
 	c->writer = NULL;
 	if (err)
 		return err;

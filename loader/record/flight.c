@@ -437,8 +437,8 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 {
 	bool added;
 
-	if (length > CAPTURE_STRING_MAX)
-		length = CAPTURE_STRING_MAX;
+	if (length > SCOPE_FILE_STRING_MAX)
+		length = SCOPE_FILE_STRING_MAX;
 	return intern_put(&of(output)->strings, bytes, length, id, &added);
 }
 
@@ -603,7 +603,7 @@ size_t flight_names(const struct flight *flight)
 struct copy {
 	struct renaming into; /* the writer's output */
 	struct flight *flight;
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	const struct flight_writing *how;
 	uint32_t *ids;		    /* by name: its id in the file; 0: not there yet */
 	struct hash_map open_index; /* call_key() -> how->open */
@@ -738,7 +738,7 @@ static int write_functions(struct copy *copy)
 		if (!err)
 			err = rename_in(&copy->into, &function.module);
 		if (!err)
-			err = capture_writer_function(copy->writer, &function);
+			err = scope_file_writer_function(copy->writer, &function);
 	}
 	return err;
 }
@@ -818,10 +818,10 @@ static int write_blocks(struct copy *copy)
 	return err;
 }
 
-int flight_write(struct flight *flight, struct capture_writer *writer,
+int flight_write(struct flight *flight, struct scope_file_writer *writer,
 		 const struct flight_writing *how)
 {
-	struct copy copy = {.into = {capture_writer_output(writer), rename_in},
+	struct copy copy = {.into = {scope_file_writer_output(writer), rename_in},
 			    .flight = flight,
 			    .writer = writer,
 			    .how = how,
@@ -851,10 +851,10 @@ int flight_function(struct flight *flight, const struct function_info *function)
 {
 	size_t count = flight->function_count;
 
-	if (function->id != count || count >= CAPTURE_FUNCTION_MAX) {
+	if (function->id != count || count >= SCOPE_FILE_FUNCTION_MAX) {
 		log_error(
 			"function id %u out of order: a capture declares functions 0, 1, 2 ... up to %u",
-			function->id, CAPTURE_FUNCTION_MAX - 1);
+			function->id, SCOPE_FILE_FUNCTION_MAX - 1);
 		return -EINVAL;
 	}
 	if (vec_grow(&flight->functions, &flight->function_capacity, count) ||

@@ -25,7 +25,7 @@
 		    */
 
 struct flight;
-struct capture_writer;
+struct scope_file_writer;
 
 /* Keeps what came in the last `window_ns`, in at most `bytes`. NULL with errno (said). */
 struct flight *flight_create(uint64_t window_ns, size_t bytes);
@@ -40,7 +40,7 @@ void flight_set_clock(struct flight *flight, uint64_t (*now)(void));
  */
 struct event_output *flight_output(struct flight *flight);
 
-/* Declares a hooked function, as capture_writer_function does. 0 or -errno (said). */
+/* Declares a hooked function, as scope_file_writer_function does. 0 or -errno (said). */
 int flight_function(struct flight *flight, const struct function_info *function);
 
 /* Lets go of what is too old by now. Every event that comes does it as well. */
@@ -85,7 +85,7 @@ struct flight_writing {
  * Puts what is kept into a file in the order in which it came, declarations first. 0, -errno of the
  * file, or of `between`.
  */
-int flight_write(struct flight *flight, struct capture_writer *writer,
+int flight_write(struct flight *flight, struct scope_file_writer *writer,
 		 const struct flight_writing *writing);
 
 /*

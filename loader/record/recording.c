@@ -154,7 +154,7 @@ static int open_stream(struct capture *c)
 {
 	const char *path = c->options->output;
 
-	return is_stream(path) ? capture_output_open(&c->stream, path, false) : 0;
+	return is_stream(path) ? scope_file_output_open(&c->stream, path, false) : 0;
 }
 
 /* A command is not started, and a target not disturbed, for a file that cannot be written. */
@@ -212,7 +212,7 @@ static int declare_functions(struct capture *c)
 					     &info.module);
 		if (!err)
 			err = flight ? flight_function(flight, &info)
-				     : capture_writer_function(c->writer, &info);
+				     : scope_file_writer_function(c->writer, &info);
 	}
 	return err;
 }
@@ -235,14 +235,14 @@ int capture_declare_process(struct capture *c)
 }
 
 /* What the capture is of, so that its file can be told from those of others. */
-static struct capture_writer_options describe_capture(const struct capture *c)
+static struct scope_file_writer_options describe_capture(const struct capture *c)
 {
-	struct capture_writer_options options = {.level = c->options->compress};
+	struct scope_file_writer_options options = {.level = c->options->compress};
 
 	/* The files of a flight recorder are no parts of one whole. */
 	if (c->options->flight_ns)
 		return options;
-	options.kind = c->hooked ? CAPTURE_OF_RING : CAPTURE_OF_PROCESS;
+	options.kind = c->hooked ? SCOPE_FILE_OF_RING : SCOPE_FILE_OF_PROCESS;
 	options.number = c->hooked ? bpf_source_ring_id(c->hooked) : (uint32_t)c->process.pid;
 	options.start_ns = c->hooked ? 0 : c->process.start_ns;
 	return options;
@@ -261,14 +261,15 @@ static int open_relays(struct capture *c)
 
 static int open_file(struct capture *c)
 {
-	struct capture_writer_options options = describe_capture(c);
+	struct scope_file_writer_options options = describe_capture(c);
 	const char *path = c->options->output;
 	int err;
 
 	if (c->stream.fd >= 0)
 		options.opened = &c->stream;
 	c->replaced = !options.opened && access(path, F_OK) == 0;
-	c->writer = capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
+	c->writer =
+		scope_file_writer_create_with(path, &options, c->options->argc, c->options->argv);
 	if (!c->writer)
 		return -errno;
 	c->start_ns = io_now_ns();
@@ -286,7 +287,7 @@ static void discard_file(struct capture *c)
 	const char *path = c->options->output;
 	char *older = NULL;
 
-	capture_writer_abandon(c->writer);
+	scope_file_writer_abandon(c->writer);
 	c->writer = NULL;
 	if (is_stream(path))
 		return;
@@ -420,7 +421,7 @@ void capture_close(struct capture *c)
 	relay_destroy(c->calls.relay);
 	relay_destroy(c->events.relay);
 	capture_close_flight(c);
-	capture_output_close(&c->stream);
+	scope_file_output_close(&c->stream);
 	capture_unblock_signals(c);
 	close_command(c);
 	plan_release(&c->plan);

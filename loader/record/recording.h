@@ -6,9 +6,10 @@
  * is said below. Invariant: whatever way it ends, capture_close leaves no probe, no open segment
  * and no child that never ran.
  *
- * capture.c opens and closes, capture_hooks.c chooses and arms (plan/plan.h), capture_segment.c follows the process's segments, capture_lifecycle.c its forks
- * and execs, capture_run.c is the loop, capture_flight.c what a flight recorder adds to it,
- * capture_finish.c the end and its account.
+ * capture.c opens and closes, capture_hooks.c chooses and arms (plan/plan.h), capture_segment.c
+ * follows the process's segments, capture_lifecycle.c its forks and execs, capture_run.c is the
+ * loop, capture_flight.c what a flight recorder adds to it, capture_finish.c the end and its
+ * account.
  */
 #ifndef SCOPETRACE_RECORD_RECORDING_H
 #define SCOPETRACE_RECORD_RECORDING_H
@@ -152,9 +153,10 @@ struct capture {
 	 */
 	struct drainer watcher;
 	struct capture_flight flight;
-	struct capture_output stream;  /* -o, if it is one, until the writer has it */
-	struct capture_writer *writer; /* with a flight recorder: of what is written at the end */
-	bool replaced;		       /* an older file of this name is now FILE.old */
+	struct scope_file_output stream; /* -o, if it is one, until the writer has it */
+	/* with a flight recorder: of what is written at the end */
+	struct scope_file_writer *writer;
+	bool replaced; /* an older file of this name is now FILE.old */
 	sigset_t old_mask;
 	bool blocked; /* signals are, and come through `signals` */
 	int signals;  /* signalfd */

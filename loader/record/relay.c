@@ -42,7 +42,7 @@ enum note_kind {
 #define RINGS	      256u	 /* manual_event.ring has 8 bits */
 #define WORDS_PER_TAG 16u	 /* so short no batch is, but a few in a row */
 
-static_assert(2 * (CAPTURE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_WORDS) <=
+static_assert(2 * (SCOPE_FILE_STRING_MAX / WORD + 1 + HANDOFF_FIXED_WORDS + HEADER_WORDS) <=
 		      RELAY_BYTES_LEAST / WORD,
 	      "the longest note finds room in the smallest buffer");
 static_assert(RELAY_BYTES_MOST / WORD < HANDOFF_SIZE_END, "the largest buffer is one");
@@ -446,8 +446,8 @@ static int output_string(struct event_output *output, const char *bytes, size_t 
 	bool added;
 	int err;
 
-	if (length > CAPTURE_STRING_MAX)
-		length = CAPTURE_STRING_MAX;
+	if (length > SCOPE_FILE_STRING_MAX)
+		length = SCOPE_FILE_STRING_MAX;
 	/* First: a string that has an id and is not told would shift the ids of all after it. */
 	err = reserve_note(relay, length);
 	if (err)

@@ -146,7 +146,7 @@ static int each_second(struct capture *c, uint64_t now)
 	if (now - c->tended_ns < SECOND_NS)
 		return 0;
 	c->tended_ns = now;
-	return capture_writer_flush(c->writer);
+	return scope_file_writer_flush(c->writer);
 }
 
 static bool ended(struct capture *c)
@@ -207,7 +207,7 @@ int capture_run(struct capture *c)
 	int taken = start_threads(c);
 	uint64_t now;
 
-	capture_writer_set_stalled(c->writer, capture_while_stalled, c);
+	scope_file_writer_set_stalled(c->writer, capture_while_stalled, c);
 	while (taken >= 0 && !c->over) {
 		now = io_now_ns();
 		is_over(c, now);

@@ -88,7 +88,7 @@ struct event_output *capture_sink(struct capture *c)
 	if (c->flight.trigger)
 		return trigger_output(c->flight.trigger);
 	return c->flight.recorder ? flight_output(c->flight.recorder)
-				  : capture_writer_output(c->writer);
+				  : scope_file_writer_output(c->writer);
 }
 
 void capture_close_flight(struct capture *c)
@@ -179,12 +179,12 @@ static int take_meanwhile(void *context)
 	return taken < 0 ? taken : 0;
 }
 
-static uint64_t calls_in(const struct capture *c, const struct capture_writer *writer)
+static uint64_t calls_in(const struct capture *c, const struct scope_file_writer *writer)
 {
 	uint64_t calls = 0;
 
 	for (size_t i = 0; i < c->plan.count; i++) {
-		struct scopes_in_file in_file = capture_writer_in_file(writer, (uint32_t)i);
+		struct scopes_in_file in_file = scope_file_writer_in_file(writer, (uint32_t)i);
 
 		calls += in_file.completed + in_file.unwound + in_file.instants;
 	}
@@ -192,12 +192,12 @@ static uint64_t calls_in(const struct capture *c, const struct capture_writer *w
 }
 
 /* `length_ns`: shorter than asked for while the capture is. */
-static void say_written(const struct capture *c, const struct capture_writer *writer,
+static void say_written(const struct capture *c, const struct scope_file_writer *writer,
 			const char *why, const char *path, uint64_t length_ns)
 {
 	log_info("%s: the last %g s are in %s: %" PRIu64 " calls, %" PRIu64 " manual events", why,
 		 (double)(length_ns / 1000000) / 1e3, path, calls_in(c, writer),
-		 capture_writer_manual_in_file(writer));
+		 scope_file_writer_manual_in_file(writer));
 }
 
 /* From when on, for a window that ends at `end_ns`. */
@@ -214,15 +214,15 @@ static int write_snapshot(struct capture *c, const char *path)
 	struct flight_writing how = {.since_ns = window_start(c, flight->asked_ns),
 				     .between = take_meanwhile,
 				     .context = c};
-	struct capture_writer_options options = {.level = c->options->compress};
-	struct capture_writer *writer =
-		capture_writer_create_with(path, &options, c->options->argc, c->options->argv);
+	struct scope_file_writer_options options = {.level = c->options->compress};
+	struct scope_file_writer *writer =
+		scope_file_writer_create_with(path, &options, c->options->argc, c->options->argv);
 	struct hooked_scope *running = NULL;
 	int err = 0, finished;
 
 	if (!writer)
 		return -errno;
-	capture_writer_set_stalled(writer, capture_while_stalled, c);
+	scope_file_writer_set_stalled(writer, capture_while_stalled, c);
 	if (c->hooked)
 		err = bpf_source_open_calls(c->hooked, io_now_ns(), &running, &how.open_count);
 	how.open = running;
@@ -230,10 +230,10 @@ static int write_snapshot(struct capture *c, const char *path)
 		err = flight_write(flight->recorder, writer, &how);
 	free(running);
 	if (!err)
-		err = capture_writer_flush(writer);
+		err = scope_file_writer_flush(writer);
 	if (!err)
 		say_written(c, writer, flight->why, path, flight->asked_ns - how.since_ns);
-	finished = capture_writer_finish(writer, how.since_ns, io_now_ns(), 0);
+	finished = scope_file_writer_finish(writer, how.since_ns, io_now_ns(), 0);
 	return err ? err : finished;
 }
 

@@ -416,7 +416,7 @@ int capture_take_manual(struct capture *capture, const struct manual_event *even
 
 	*wrong = NULL;
 	if (!manual_kind_known(event->kind)) {
-		if (minor > CAPTURE_MINOR)
+		if (minor > SCOPE_FILE_MINOR)
 			return 0;
 		*wrong = "an unknown kind of manual event";
 		return -EBADMSG;

@@ -20,7 +20,7 @@
 #define TIME_MAX     ((uint64_t)INT64_MAX)
 
 struct reader {
-	struct chunk_file *file;
+	struct scope_file *file;
 	struct chunk chunk; /* at hand */
 	uint16_t minor;	    /* of the file */
 	struct footer_payload footer;
@@ -56,7 +56,7 @@ static int take_strings(struct reader *reader, const void *records, size_t lengt
 		if (left < sizeof(size))
 			return damaged(reader, "more strings than there is room for");
 		memcpy(&size, at, sizeof(size));
-		if (size > CAPTURE_STRING_MAX || left - sizeof(size) < ((size + 3u) & ~3u))
+		if (size > SCOPE_FILE_STRING_MAX || left - sizeof(size) < ((size + 3u) & ~3u))
 			return damaged(reader, "a string longer than its chunk");
 		if (!size)
 			return damaged(reader, "an empty string that has a number of its own");
@@ -180,7 +180,7 @@ static int take_function(struct reader *reader, const void *record)
 	const struct function_info *function = record;
 	struct timeline *timeline = reader->timeline;
 
-	if (function->id != timeline->function_count || function->id >= CAPTURE_FUNCTION_MAX)
+	if (function->id != timeline->function_count || function->id >= SCOPE_FILE_FUNCTION_MAX)
 		return damaged(reader, "functions out of order");
 	if (!is_name(reader, function->name) || !is_name(reader, function->module))
 		return damaged(reader, "a function with a name that is not in the file");
@@ -236,7 +236,7 @@ static int take_loss(struct reader *reader, const void *record)
 	if (tally && (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF))
 		tally->lost += loss->count;
 	if (loss->place < LOSS_KERNEL_RING || loss->place > LOSS_HANDOFF)
-		return reader->minor > CAPTURE_MINOR
+		return reader->minor > SCOPE_FILE_MINOR
 			       ? 0
 			       : damaged(reader, "a loss at an unknown place");
 	if (vec_grow(&timeline->losses, &reader->capture->loss_capacity, timeline->loss_count))
@@ -317,7 +317,7 @@ static int take_chunk(struct reader *reader)
 /* The timeline takes the texts of the header over. */
 static void take_header(struct reader *reader)
 {
-	struct chunk_file *file = reader->file;
+	struct scope_file *file = reader->file;
 	const struct header_payload *header = &file->header;
 	struct timeline *timeline = reader->timeline;
 
@@ -427,7 +427,7 @@ static int read_clocks(struct reader *reader)
 	struct capture *capture = reader->capture;
 	struct index_entry *entries = NULL;
 	size_t count;
-	int err = capture_index_read(reader->file, &entries, &count);
+	int err = scope_file_index_read(reader->file, &entries, &count);
 
 	if (!err)
 		err = read_early(reader, entries, count);
@@ -509,21 +509,21 @@ static bool must_be_spooled(const char *path)
 	return !err && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-static struct chunk_file *open_file(const char *path)
+static struct scope_file *open_file(const char *path)
 {
-	struct chunk_file *file;
+	struct scope_file *file;
 	char copy[32];
 	int fd, err;
 
 	if (!must_be_spooled(path))
-		return chunk_file_open(path);
+		return scope_file_open(path);
 	fd = spool(path);
 	if (fd < 0) {
 		errno = -fd;
 		return NULL;
 	}
 	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
-	file = chunk_file_open_as(copy, strcmp(path, "-") ? path : "on standard input");
+	file = scope_file_open_as(copy, strcmp(path, "-") ? path : "on standard input");
 	err = errno;
 	close(fd);
 	errno = err;
@@ -582,6 +582,6 @@ void capture_clear(struct capture *capture)
 	free(capture->segment_losses);
 	free(capture->ring_losses);
 	if (capture->file)
-		chunk_file_close(capture->file);
+		scope_file_close(capture->file);
 	memset(capture, 0, sizeof(*capture));
 }

@@ -182,7 +182,7 @@ struct segment_tally {
 struct capture {
 	/* names, processes, functions, losses and the header go straight here */
 	struct timeline *timeline;
-	struct chunk_file *file;
+	struct scope_file *file;
 	size_t name_capacity, process_capacity, change_capacity, function_capacity, loss_capacity;
 	struct thread_events *threads;
 	size_t thread_count, thread_capacity;

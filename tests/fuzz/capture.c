@@ -53,7 +53,7 @@ static void mend_chunks(struct file *file, const uint8_t *data, size_t size, int
 		bool plain;
 
 		memcpy(&header, data + at, sizeof(header));
-		header.magic = CAPTURE_CHUNK_MAGIC;
+		header.magic = SCOPE_FILE_CHUNK_MAGIC;
 		if (header.length > room || chunk_padded(header.length) > room)
 			header.length = (uint32_t)(room & ~(size_t)7);
 		plain = header.type == CHUNK_HEADER || header.type == CHUNK_FOOTER || header.flags;
@@ -74,7 +74,7 @@ static void raise_minor(struct file *file)
 	    chunk.length > file->length - sizeof(chunk))
 		return;
 	memcpy(&header, file->bytes + sizeof(chunk), sizeof(header));
-	header.minor = CAPTURE_MINOR + 1;
+	header.minor = SCOPE_FILE_MINOR + 1;
 	memcpy(file->bytes + sizeof(chunk), &header, sizeof(header));
 	chunk.crc = chunk_crc(&chunk, file->bytes + sizeof(chunk));
 	memcpy(file->bytes, &chunk, sizeof(chunk));
@@ -111,7 +111,7 @@ static void check_timeline(struct timeline *timeline)
 }
 
 /* Each entry leads to what the file holds, or to a chunk that is refused. */
-static void check_index(struct chunk_file *file)
+static void check_index(struct scope_file *file)
 {
 	struct chunk_reader *reader = chunk_reader_create(file);
 	struct index_entry *entries;
@@ -119,7 +119,7 @@ static void check_index(struct chunk_file *file)
 	uint64_t behind = 0;
 	size_t count;
 
-	if (!reader || capture_index_read(file, &entries, &count)) {
+	if (!reader || scope_file_index_read(file, &entries, &count)) {
 		chunk_reader_destroy(reader);
 		return;
 	}
@@ -143,28 +143,28 @@ static void check_index(struct chunk_file *file)
  */
 static void check_join(const char *path)
 {
-	struct chunk_file *files[2] = {chunk_file_open(path), chunk_file_open(path)};
-	struct capture_join *join = NULL;
+	struct scope_file *files[2] = {scope_file_open(path), scope_file_open(path)};
+	struct scope_file_join *join = NULL;
 	struct chunk chunk;
 
 	if (files[0] && files[1]) {
 		files[1]->header.monotonic_ns++;
-		join = capture_join_create(files, 2);
+		join = scope_file_join_create(files, 2);
 	}
 	for (size_t i = 0; join && i < 2; i++) {
 		struct chunk_reader *reader = chunk_reader_create(files[i]);
 
-		capture_join_apply(join, i, reader);
+		scope_file_join_apply(join, i, reader);
 		while (chunk_reader_next(reader, &chunk) > 0)
 			if (chunk.size && chunk.length != chunk.count * chunk.size)
 				abort();
 		chunk_reader_destroy(reader);
 	}
-	capture_join_destroy(join);
+	scope_file_join_destroy(join);
 	if (files[0])
 		check_index(files[0]);
-	chunk_file_close(files[0]);
-	chunk_file_close(files[1]);
+	scope_file_close(files[0]);
+	scope_file_close(files[1]);
 }
 
 /* The same two as one file, which is then read as any other. */
@@ -183,7 +183,7 @@ static void check_union(const char *path, const struct file *file)
 	if (file->length < sizeof(chunk) + sizeof(header))
 		return;
 	memcpy(&chunk, file->bytes, sizeof(chunk));
-	if (chunk.length < CAPTURE_HEADER_FIRST || chunk.length > file->length - sizeof(chunk))
+	if (chunk.length < SCOPE_FILE_HEADER_FIRST || chunk.length > file->length - sizeof(chunk))
 		return;
 	file->bytes[sizeof(chunk) + offsetof(struct header_payload, monotonic_ns)] ^= 1;
 	chunk.crc = chunk_crc(&chunk, file->bytes + sizeof(chunk));
@@ -192,7 +192,7 @@ static void check_union(const char *path, const struct file *file)
 	    pwrite(second, file->bytes, file->length, 0) != (ssize_t)file->length)
 		exit(2);
 	snprintf(other, sizeof(other), "/proc/self/fd/%d", second);
-	fd = capture_union((const char *[]){path, other}, 2, &missing);
+	fd = scope_file_concat((const char *[]){path, other}, 2, &missing);
 	if (fd < 0)
 		return;
 	free(missing);

@@ -63,7 +63,7 @@ static void make_all_kinds(void)
 	loss.first_ns = 5;
 	loss.place = LOSS_HANDOFF;
 	cr_assert(!maker.output->loss(maker.output, &loss));
-	cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
+	cr_assert(!scope_file_writer_segment_accounting(maker.writer, &segment));
 }
 
 Test(capture, everything_comes_back)
@@ -72,8 +72,8 @@ Test(capture, everything_comes_back)
 	const struct lane *lane;
 
 	make_all_kinds();
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, 1);
-	cr_assert_eq(capture_writer_in_file(maker.writer, 1).completed, 0);
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 0).completed, 1);
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 1).completed, 0);
 	timeline = make_open(&maker, 3000);
 	cr_assert(!timeline->truncated);
 	cr_assert(timeline->accounting.balanced, "%s", timeline->accounting.imbalance);
@@ -130,7 +130,7 @@ Test(capture, many_records_in_any_batches)
 		make_name(&maker, i & 1 ? "odd" : "even");
 	}
 	maker.hooked[0].completed = written;
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, written);
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 0).completed, written);
 	timeline = make_open(&maker, 1);
 	cr_assert(timeline->accounting.balanced, "%s", timeline->accounting.imbalance);
 	cr_assert_eq(timeline->lanes[0].scope_count, written);
@@ -157,10 +157,10 @@ Test(capture, names_are_interned_and_cut)
 		longest[0] = (char)('0' + i);
 		cr_assert(!maker.output->string(maker.output, longest, 200000, &id));
 	}
-	cr_assert(!maker.output->string(maker.output, longest, CAPTURE_STRING_MAX, &a));
+	cr_assert(!maker.output->string(maker.output, longest, SCOPE_FILE_STRING_MAX, &a));
 	cr_assert_eq(id, a);
 	timeline = make_open(&maker, 1);
-	cr_assert_eq(strlen(timeline->names[id]), CAPTURE_STRING_MAX);
+	cr_assert_eq(strlen(timeline->names[id]), SCOPE_FILE_STRING_MAX);
 	cr_assert_eq(timeline->names[id][0], '3');
 	cr_assert_str_eq(timeline->names[b], "b");
 	timeline_close(timeline);
@@ -404,7 +404,7 @@ static int open_with(const unsigned char *bytes, size_t length, uint32_t replace
 	size_t at = chunk_at(bytes, length, replaced, 0), next;
 	size_t room = chunk_padded((uint32_t)really);
 	struct chunk_header header = {
-		.magic = CAPTURE_CHUNK_MAGIC, .type = (uint16_t)type, .length = claimed};
+		.magic = SCOPE_FILE_CHUNK_MAGIC, .type = (uint16_t)type, .length = claimed};
 	unsigned char *copy = calloc(1, length + sizeof(header) + room);
 	struct timeline *timeline;
 
@@ -437,14 +437,14 @@ Test(capture, forged_chunks)
 			cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, type, really, really),
 				     EBADMSG, "type %u, %u bytes", type, really);
 	}
-	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX + 1, 64),
+	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, SCOPE_FILE_CHUNK_MAX + 1, 64),
 		     EBADMSG);
 	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, 0xffffffff, 64), EBADMSG);
 	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, 0xfffffff9, 64), EBADMSG);
 	/*
 	 * A length that reaches beyond the end, though whole chunks follow: not a file cut short.
 	 */
-	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, CAPTURE_CHUNK_MAX, 64),
+	cr_assert_eq(open_with(bytes, length, CHUNK_LOSS, CHUNK_LOSS, SCOPE_FILE_CHUNK_MAX, 64),
 		     EBADMSG);
 	free(bytes);
 }
@@ -566,10 +566,10 @@ Test(capture, other_versions)
 	words = open_version(7, 3, 0);
 	cr_assert_eq(errno, EINVAL);
 	cr_assert(strstr(words, "version 7.3") && strstr(words, "reads version 1"), "%s", words);
-	cr_assert_null(open_version(CAPTURE_MAJOR, CAPTURE_MINOR + 1, 0));
-	cr_assert_null(open_version(CAPTURE_MAJOR, CAPTURE_MINOR + 1, 77),
+	cr_assert_null(open_version(SCOPE_FILE_MAJOR, SCOPE_FILE_MINOR + 1, 0));
+	cr_assert_null(open_version(SCOPE_FILE_MAJOR, SCOPE_FILE_MINOR + 1, 77),
 		       "a newer minor may have new chunks");
-	cr_assert(strstr(open_version(CAPTURE_MAJOR, CAPTURE_MINOR, 0), "unknown type"));
+	cr_assert(strstr(open_version(SCOPE_FILE_MAJOR, SCOPE_FILE_MINOR, 0), "unknown type"));
 }
 
 Test(capture, other_byte_order)
@@ -642,12 +642,12 @@ Test(capture, an_older_one_is_kept)
 	struct stat status;
 	uint64_t first;
 
-	first = capture_writer_bytes(maker.writer);
+	first = scope_file_writer_bytes(maker.writer);
 	cr_assert_gt(first, 0);
 	snprintf(old, sizeof(old), "%s.old", maker.path);
 	cr_assert(stat(old, &status));
-	maker.writer = (capture_writer_finish(maker.writer, 0, 0, 0),
-			capture_writer_create(maker.path, 0, NULL));
+	maker.writer = (scope_file_writer_finish(maker.writer, 0, 0, 0),
+			scope_file_writer_create(maker.path, 0, NULL));
 	cr_assert(maker.writer);
 	cr_assert(!stat(old, &status));
 	cr_assert_gt((uint64_t)status.st_size, first);
@@ -669,7 +669,7 @@ static long size_of(const char *name)
  */
 Test(capture, all_older_ones_are_kept)
 {
-	static const struct capture_writer_options numbered = {.numbered = true};
+	static const struct scope_file_writer_options numbered = {.numbered = true};
 	char path[128], taken[128];
 
 	snprintf(path, sizeof(path), "%s/day.scope", maker.directory);
@@ -677,11 +677,11 @@ Test(capture, all_older_ones_are_kept)
 	file_write(path, "first", 5);
 	file_write(taken, "another", 7);
 	for (int i = 0; i < 4; i++) {
-		struct capture_writer *writer =
-			capture_writer_create_with(path, &numbered, 0, NULL);
+		struct scope_file_writer *writer =
+			scope_file_writer_create_with(path, &numbered, 0, NULL);
 
 		cr_assert(writer, "%s", said(&maker));
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 		cr_assert(i == 3 || strstr(said(&maker), i == 2 ? "day.scope.4" : "is"));
 	}
 	cr_assert_eq(size_of("day.scope.1"), 5);
@@ -694,17 +694,17 @@ Test(capture, all_older_ones_are_kept)
 	cr_assert_eq(size_of("day.scope.old"), -1);
 	/* Of one that was killed before it had written anything there is nothing to keep. */
 	file_write(path, "", 0);
-	cr_assert(!capture_writer_finish(capture_writer_create_with(path, &numbered, 0, NULL), 0, 1,
-					 0));
+	cr_assert(!scope_file_writer_finish(scope_file_writer_create_with(path, &numbered, 0, NULL),
+					    0, 1, 0));
 	cr_assert_eq(size_of("day.scope.6"), -1);
 }
 
 static void create_and_finish(const char *path)
 {
-	struct capture_writer *writer = capture_writer_create(path, 0, NULL);
+	struct scope_file_writer *writer = scope_file_writer_create(path, 0, NULL);
 
 	cr_assert(writer, "%s", said(&maker));
-	cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 }
 
 Test(capture, a_device_is_not_renamed)
@@ -774,7 +774,7 @@ Test(capture, fifo_without_a_reader, .timeout = 20)
 	sigaddset(&blocked, SIGINT);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	raise(SIGINT);
-	cr_assert(!capture_writer_create(path, 0, NULL));
+	cr_assert(!scope_file_writer_create(path, 0, NULL));
 	cr_assert_eq(errno, EINTR);
 	cr_assert(strstr(said(&maker), "nobody has read"));
 }
@@ -804,7 +804,7 @@ Test(capture, appended_without_room)
 {
 	const struct rlimit limit = {200000, RLIM_INFINITY};
 	int out = dup(STDOUT_FILENO), file;
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	struct stat status;
 	char path[128], name[4096];
@@ -816,20 +816,20 @@ Test(capture, appended_without_room)
 	file = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
 	cr_assert(file >= 0 && out >= 0 && !ftruncate(file, 150000));
 	cr_assert_eq(dup2(file, STDOUT_FILENO), STDOUT_FILENO);
-	writer = capture_writer_create("-", 0, NULL);
+	writer = scope_file_writer_create("-", 0, NULL);
 	cr_assert_eq(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
 	cr_assert(writer);
-	output = capture_writer_output(writer);
+	output = scope_file_writer_output(writer);
 	signal(SIGXFSZ, SIG_IGN);
 	cr_assert(!setrlimit(RLIMIT_FSIZE, &limit));
 	for (int i = 0; i < 100 && !err; i++) {
 		memcpy(name, &i, sizeof(i));
 		err = output->string(output, name, sizeof(name), &id);
 		if (!err)
-			err = capture_writer_flush(writer);
+			err = scope_file_writer_flush(writer);
 	}
 	cr_assert_eq(err, -EFBIG);
-	capture_writer_finish(writer, 0, 0, 0);
+	scope_file_writer_finish(writer, 0, 0, 0);
 	cr_assert(!fstat(file, &status));
 	cr_assert_geq(status.st_size, 150000);
 	close(file);
@@ -855,7 +855,7 @@ static void read_socket(void *context)
 
 Test(capture, socket_that_is_read_slowly, .timeout = 30)
 {
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	char name[4096] = {0};
 	size_t written;
@@ -866,22 +866,22 @@ Test(capture, socket_that_is_read_slowly, .timeout = 30)
 	reader_of_socket = ends[1];
 	cr_assert_eq(dup2(ends[0], STDOUT_FILENO), STDOUT_FILENO);
 	close(ends[0]);
-	writer = capture_writer_create("-", 0, NULL);
+	writer = scope_file_writer_create("-", 0, NULL);
 	cr_assert(writer);
-	capture_writer_set_stalled(writer, read_socket, NULL);
-	output = capture_writer_output(writer);
+	scope_file_writer_set_stalled(writer, read_socket, NULL);
+	output = scope_file_writer_output(writer);
 	for (int i = 0; i < 150; i++) {
 		memcpy(name, &i, sizeof(i));
 		cr_assert(!output->string(output, name, sizeof(name), &id));
 	}
-	cr_assert(!capture_writer_flush(writer));
+	cr_assert(!scope_file_writer_flush(writer));
 	cr_assert_gt(stalls, 0);
-	written = capture_writer_bytes(writer);
+	written = scope_file_writer_bytes(writer);
 	read_socket(NULL);
 	cr_assert_eq(read_of_socket, written);
 	/* Nobody will read the rest. */
 	close(reader_of_socket);
-	cr_assert_eq(capture_writer_finish(writer, 0, 0, 0), -EPIPE);
+	cr_assert_eq(scope_file_writer_finish(writer, 0, 0, 0), -EPIPE);
 	said(&maker);
 }
 
@@ -889,13 +889,13 @@ Test(capture, cannot_be_created)
 {
 	char older[128], path[160];
 
-	cr_assert(!capture_writer_create("/nowhere/c.scope", 0, NULL));
+	cr_assert(!scope_file_writer_create("/nowhere/c.scope", 0, NULL));
 	cr_assert_eq(errno, ENOENT);
 	cr_assert(strstr(said(&maker), "/nowhere/c.scope"));
-	cr_assert(!capture_writer_create(maker.directory, 0, NULL));
+	cr_assert(!scope_file_writer_create(maker.directory, 0, NULL));
 	cr_assert_eq(errno, EISDIR);
 	/* Its writer is still at work. */
-	cr_assert(!capture_writer_create(maker.path, 0, NULL));
+	cr_assert(!scope_file_writer_create(maker.path, 0, NULL));
 	cr_assert_eq(errno, EBUSY);
 	cr_assert(strstr(said(&maker), "another capture"));
 	/* The older one cannot be put away. */
@@ -903,7 +903,7 @@ Test(capture, cannot_be_created)
 	snprintf(path, sizeof(path), "%s.old", older);
 	cr_assert(!mkdir(path, 0700));
 	close(open(older, O_CREAT | O_WRONLY, 0600));
-	cr_assert(!capture_writer_create(older, 0, NULL));
+	cr_assert(!scope_file_writer_create(older, 0, NULL));
 	cr_assert(strstr(said(&maker), ".old"));
 	rmdir(path);
 	unlink(older);
@@ -913,11 +913,11 @@ Test(capture, cannot_be_created)
 Test(capture, full_disk)
 {
 	const char *full_device = device("full", 7);
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	uint32_t id;
 
-	cr_assert(!capture_writer_create(full_device, 0, NULL));
+	cr_assert(!scope_file_writer_create(full_device, 0, NULL));
 	cr_assert_eq(errno, ENOSPC);
 	cr_assert(strstr(said(&maker), "No space left"));
 
@@ -936,12 +936,12 @@ Test(capture, full_disk)
 		}
 	}
 	cr_assert(!output->string(output, "x", 1, &id));
-	cr_assert_eq(capture_writer_flush(writer), -ENOSPC);
+	cr_assert_eq(scope_file_writer_flush(writer), -ENOSPC);
 	cr_assert(strstr(said(&maker), "free some space"));
 	cr_assert_eq(output->string(output, "y", 1, &id), -ENOSPC);
-	cr_assert_eq(capture_writer_flush(writer), -ENOSPC);
+	cr_assert_eq(scope_file_writer_flush(writer), -ENOSPC);
 	maker.writer = NULL;
-	cr_assert_eq(capture_writer_finish(writer, 0, 0, 0), -ENOSPC);
+	cr_assert_eq(scope_file_writer_finish(writer, 0, 0, 0), -ENOSPC);
 	cr_assert_str_empty(said(&maker));
 }
 
@@ -967,11 +967,11 @@ Test(capture, no_room_for_a_chunk)
 		err = maker.output->hooked(maker.output, &scope, 1);
 	}
 	cr_assert_eq(err, -EFBIG);
-	whole = capture_writer_bytes(maker.writer);
+	whole = scope_file_writer_bytes(maker.writer);
 	cr_assert(whole > 60000 && whole <= 100000);
 	cr_assert(!stat(maker.path, &status));
 	cr_assert_eq((uint64_t)status.st_size, whole);
-	cr_assert_eq(capture_writer_finish(maker.writer, 0, 1, 0), -EFBIG);
+	cr_assert_eq(scope_file_writer_finish(maker.writer, 0, 1, 0), -EFBIG);
 	maker.writer = NULL;
 	cr_assert(strstr(said(&maker), "ulimit -f"));
 	timeline = timeline_open(maker.path);
@@ -986,10 +986,10 @@ Test(capture, functions_are_declared_in_order)
 	struct function_info info = {.id = 1};
 	struct hooked_scope scope = {.function = 0};
 
-	cr_assert_eq(capture_writer_function(maker.writer, &info), -EINVAL);
+	cr_assert_eq(scope_file_writer_function(maker.writer, &info), -EINVAL);
 	cr_assert_eq(maker.output->hooked(maker.output, &scope, 1), -EINVAL);
 	info.id = 0;
-	cr_assert(!capture_writer_function(maker.writer, &info));
+	cr_assert(!scope_file_writer_function(maker.writer, &info));
 	cr_assert(!maker.output->hooked(maker.output, &scope, 1));
 	said(&maker);
 }
@@ -1000,8 +1000,8 @@ static struct timeline *open_with_terms(const struct function_accounting *terms)
 {
 	struct timeline *timeline;
 
-	cr_assert(!capture_writer_function_accounting(maker.writer, 0, terms));
-	cr_assert(!capture_writer_finish(maker.writer, 0, 100, 4));
+	cr_assert(!scope_file_writer_function_accounting(maker.writer, 0, terms));
+	cr_assert(!scope_file_writer_finish(maker.writer, 0, 100, 4));
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline);
@@ -1066,8 +1066,8 @@ Test(capture, every_term_matters)
 		value++;
 		memcpy((char *)&terms + i * 8, &value, 8);
 		if (!maker.writer)
-			maker.writer = capture_writer_create(maker.path, 0, NULL);
-		maker.output = capture_writer_output(maker.writer);
+			maker.writer = scope_file_writer_create(maker.path, 0, NULL);
+		maker.output = scope_file_writer_output(maker.writer);
 		maker.functions = 0;
 		make_two_calls();
 		timeline = open_with_terms(&terms);
@@ -1085,8 +1085,8 @@ Test(capture, a_function_without_accounting)
 
 	make_function(&maker, "f", "program");
 	make_function(&maker, "g", "program");
-	cr_assert(!capture_writer_function_accounting(maker.writer, 0, &nothing));
-	capture_writer_finish(maker.writer, 0, 1, 0);
+	cr_assert(!scope_file_writer_function_accounting(maker.writer, 0, &nothing));
+	scope_file_writer_finish(maker.writer, 0, 1, 0);
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && !timeline->accounting.balanced);
@@ -1101,7 +1101,7 @@ Test(capture, an_account_that_comes_later)
 
 	make_function(&maker, "f", "program");
 	make_call(&maker, PID, TID, 0, 10, 20, 0);
-	capture_writer_finish(maker.writer, 0, 100, 0);
+	scope_file_writer_finish(maker.writer, 0, 100, 0);
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && timeline->accounting.open);
@@ -1116,7 +1116,7 @@ Test(capture, an_account_of_manual_scopes_that_comes_later)
 
 	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
 	make_complete(&maker, PID, TID, 10, 20, 0, "scope");
-	cr_assert(!capture_writer_finish(maker.writer, 0, 100, 0));
+	cr_assert(!scope_file_writer_finish(maker.writer, 0, 100, 0));
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && timeline->accounting.open);
@@ -1135,7 +1135,7 @@ static void expect_abandoned(bool hooked)
 	if (hooked)
 		make_call(&maker, PID, TID, 0, 10, 20, 0);
 	make_complete(&maker, PID, TID, 10, 20, 0, "scope");
-	cr_assert(!capture_writer_abandon(maker.writer));
+	cr_assert(!scope_file_writer_abandon(maker.writer));
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && timeline->truncated);
@@ -1160,7 +1160,7 @@ Test(capture, a_segment_that_does_not_add_up)
 	struct segment_accounting segment = {.cursor = 10, .delivered = 9, .pid = PID};
 	struct timeline *timeline;
 
-	cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
+	cr_assert(!scope_file_writer_segment_accounting(maker.writer, &segment));
 	timeline = make_open(&maker, 1);
 	cr_assert(!timeline->accounting.balanced);
 	cr_assert(strstr(timeline->accounting.imbalance, "cursor"));
@@ -1176,7 +1176,7 @@ Test(capture, a_manual_event_that_is_missing)
 	make_process(&maker, PID, "program", CLOCK_ID_MONOTONIC);
 	make_start(&maker, PID, TID, 30, 1, "m");
 	make_stop(&maker, PID, TID, 60, 1);
-	cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
+	cr_assert(!scope_file_writer_segment_accounting(maker.writer, &segment));
 	timeline = make_open(&maker, 100);
 	cr_assert(!timeline->accounting.balanced);
 	cr_assert(strstr(timeline->accounting.imbalance, "manual events in the file"));

@@ -34,14 +34,14 @@ static void end(void)
 TestSuite(capture_chunk, .init = begin, .fini = end);
 
 /* The capture of the test anew, with options. */
-static void begin_again(const struct capture_writer_options *options)
+static void begin_again(const struct scope_file_writer_options *options)
 {
 	if (maker.writer)
-		cr_assert(!capture_writer_finish(maker.writer, 0, 0, 0));
-	maker.writer = capture_writer_create_with(maker.path, options, 2,
-						  (char *[]){"scopetrace", "record"});
+		cr_assert(!scope_file_writer_finish(maker.writer, 0, 0, 0));
+	maker.writer = scope_file_writer_create_with(maker.path, options, 2,
+						     (char *[]){"scopetrace", "record"});
 	cr_assert(maker.writer);
-	maker.output = capture_writer_output(maker.writer);
+	maker.output = scope_file_writer_output(maker.writer);
 	maker.functions = 0;
 	memset(maker.hooked, 0, sizeof(maker.hooked));
 }
@@ -111,7 +111,7 @@ Test(capture_chunk, deflated_is_the_same)
 	plain = all_lanes(maker.path);
 	size = file_size(maker.path);
 	for (int level = 1; level <= 9; level += 4) {
-		begin_again(&(struct capture_writer_options){.level = level});
+		begin_again(&(struct scope_file_writer_options){.level = level});
 		make_many(MANY);
 		make_end(&maker, 0, 3000);
 		smaller = file_size(maker.path);
@@ -134,7 +134,7 @@ Test(capture_chunk, noise_is_not_deflated)
 	size_t length;
 	uint32_t id;
 
-	begin_again(&(struct capture_writer_options){.level = 9});
+	begin_again(&(struct scope_file_writer_options){.level = 9});
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (unsigned char)(nrand48(seed) >> 8);
 	cr_assert(!maker.output->string(maker.output, (char *)noise, sizeof(noise), &id));
@@ -153,14 +153,14 @@ Test(capture_chunk, deflated_and_cut)
 	size_t length, header;
 	unsigned char *bytes;
 
-	begin_again(&(struct capture_writer_options){.level = 6});
+	begin_again(&(struct scope_file_writer_options){.level = 6});
 	make_many(300);
 	make_end(&maker, 0, 3000);
 	bytes = file_read(maker.path, &length);
 	header = chunk_at(bytes, length, CHUNK_STRING, 0);
 	for (size_t cut = header; cut < length; cut += 1 + cut % 7) {
 		struct timeline *timeline;
-		struct chunk_file *file;
+		struct scope_file *file;
 		struct chunk_reader *reader;
 		struct chunk chunk;
 		int more;
@@ -169,7 +169,7 @@ Test(capture_chunk, deflated_and_cut)
 		timeline = timeline_open(maker.path);
 		cr_assert(timeline && timeline->truncated);
 		timeline_close(timeline);
-		file = chunk_file_open(maker.path);
+		file = scope_file_open(maker.path);
 		reader = chunk_reader_create(file);
 		while ((more = chunk_reader_next(reader, &chunk)) > 0)
 			;
@@ -177,7 +177,7 @@ Test(capture_chunk, deflated_and_cut)
 		cr_assert_not(chunk_reader_whole(reader));
 		cr_assert_eq(chunk_reader_end(reader) + chunk_reader_rest(reader), cut);
 		chunk_reader_destroy(reader);
-		chunk_file_close(file);
+		scope_file_close(file);
 	}
 	free(bytes);
 }
@@ -219,7 +219,7 @@ Test(capture_chunk, forged_streams)
 	const uint32_t scope = sizeof(struct hooked_scope);
 	struct hooked_scope scopes[2] = {{.start_ns = 10, .end_ns = 20, .pid = PID, .tid = TID},
 					 {.start_ns = 30, .end_ns = 40, .pid = PID, .tid = TID}};
-	unsigned char stream[512], bomb[4096], *zeros = calloc(1, CAPTURE_CHUNK_MAX + scope);
+	unsigned char stream[512], bomb[4096], *zeros = calloc(1, SCOPE_FILE_CHUNK_MAX + scope);
 	uLongf size = sizeof(stream), bomb_size = sizeof(bomb);
 	size_t length;
 	unsigned char *bytes;
@@ -245,10 +245,10 @@ Test(capture_chunk, forged_streams)
 	cr_assert_eq(open_packed(bytes, length, 2 * scope, stream, (uint32_t)size + 1), EBADMSG,
 		     "bytes behind the stream");
 	/* More than a chunk may hold, from a few bytes. */
-	cr_assert_eq(compress2(bomb, &bomb_size, zeros, CAPTURE_CHUNK_MAX + scope, 9), Z_OK);
+	cr_assert_eq(compress2(bomb, &bomb_size, zeros, SCOPE_FILE_CHUNK_MAX + scope, 9), Z_OK);
 	said(&maker);
 	cr_assert_eq(
-		open_packed(bytes, length, CAPTURE_CHUNK_MAX + scope, bomb, (uint32_t)bomb_size),
+		open_packed(bytes, length, SCOPE_FILE_CHUNK_MAX + scope, bomb, (uint32_t)bomb_size),
 		EBADMSG);
 	cr_assert(strstr(said(&maker), "impossible length"));
 	cr_assert_eq(open_packed(bytes, length, 2 * scope, bomb, (uint32_t)bomb_size), EBADMSG);
@@ -260,7 +260,7 @@ Test(capture_chunk, forged_streams)
 static size_t put_deflated(unsigned char *to, uint16_t type, const void *payload, uint32_t whole)
 {
 	struct chunk_header header = {
-		.magic = CAPTURE_CHUNK_MAGIC, .type = type, .flags = CHUNK_DEFLATED};
+		.magic = SCOPE_FILE_CHUNK_MAGIC, .type = type, .flags = CHUNK_DEFLATED};
 	uLongf size = BOMB_MAX - sizeof(header) - sizeof(whole);
 
 	memcpy(to + sizeof(header), &whole, sizeof(whole));
@@ -275,7 +275,7 @@ static size_t put_deflated(unsigned char *to, uint16_t type, const void *payload
 /* A file of some hundred kB that holds 140 MiB of manual events, all alike. */
 Test(capture_chunk, events_that_swell)
 {
-	enum { BOMBS = 140, EVENTS = CAPTURE_CHUNK_MAX / sizeof(struct manual_event) };
+	enum { BOMBS = 140, EVENTS = SCOPE_FILE_CHUNK_MAX / sizeof(struct manual_event) };
 	struct manual_event *events = calloc(EVENTS, sizeof(*events));
 	size_t length, footer, have, bomb;
 	unsigned char *bytes, *copy;
@@ -305,19 +305,19 @@ Test(capture_chunk, events_that_swell)
 
 static struct index_entry *read_index(size_t *count)
 {
-	struct chunk_file *file = chunk_file_open(maker.path);
+	struct scope_file *file = scope_file_open(maker.path);
 	struct index_entry *entries;
 
 	cr_assert(file);
-	cr_assert(!capture_index_read(file, &entries, count));
-	chunk_file_close(file);
+	cr_assert(!scope_file_index_read(file, &entries, count));
+	scope_file_close(file);
 	return entries;
 }
 
 /* The entries are those of the chunks, and lead to them. */
 static void check_index(const struct index_entry *entries, size_t count)
 {
-	struct chunk_file *file = chunk_file_open(maker.path);
+	struct scope_file *file = scope_file_open(maker.path);
 	struct chunk_reader *all = chunk_reader_create(file), *one = chunk_reader_create(file);
 	struct chunk chunk, found;
 
@@ -337,7 +337,7 @@ static void check_index(const struct index_entry *entries, size_t count)
 		cr_assert_eq(chunk.type, CHUNK_FOOTER, "a chunk without an entry");
 	chunk_reader_destroy(all);
 	chunk_reader_destroy(one);
-	chunk_file_close(file);
+	scope_file_close(file);
 }
 
 Test(capture_chunk, index)
@@ -348,7 +348,7 @@ Test(capture_chunk, index)
 	bool single = false;
 
 	for (int level = 0; level < 2; level++) {
-		begin_again(&(struct capture_writer_options){.level = level});
+		begin_again(&(struct scope_file_writer_options){.level = level});
 		make_many(MANY);
 		make_end(&maker, 0, 3000);
 		entries = read_index(&count);
@@ -402,7 +402,7 @@ Test(capture_chunk, index_in_parts)
 	make_function(&maker, "f", "program");
 	for (uint64_t i = 0; i < 4000; i++) {
 		make_call(&maker, PID, TID, 0, i * 10, i * 10 + 5, 0);
-		cr_assert(!capture_writer_flush(maker.writer));
+		cr_assert(!scope_file_writer_flush(maker.writer));
 	}
 	make_end(&maker, 0, 3000);
 	bytes = file_read(maker.path, &length);
@@ -477,8 +477,8 @@ Test(capture_chunk, forged_index)
 static size_t put_bomb(unsigned char *to, uint64_t previous)
 {
 	enum {
-		ENTRIES =
-			(CAPTURE_CHUNK_MAX - sizeof(struct index_head)) / sizeof(struct index_entry)
+		ENTRIES = (SCOPE_FILE_CHUNK_MAX - sizeof(struct index_head)) /
+			  sizeof(struct index_entry)
 	};
 	uint32_t whole = sizeof(struct index_head) + ENTRIES * sizeof(struct index_entry);
 	unsigned char *payload = calloc(1, whole);
@@ -501,7 +501,7 @@ Test(capture_chunk, index_that_swells)
 	size_t length, footer, have, count;
 	unsigned char *bytes, *copy;
 	struct index_entry *entries;
-	struct chunk_file *file;
+	struct scope_file *file;
 	uint64_t previous = 0;
 
 	make_many(100);
@@ -526,10 +526,10 @@ Test(capture_chunk, index_that_swells)
 	free(copy);
 	free(bytes);
 	cr_assert(!setrlimit(RLIMIT_AS, &room));
-	file = chunk_file_open(maker.path);
-	cr_assert_eq(capture_index_read(file, &entries, &count), -EBADMSG);
+	file = scope_file_open(maker.path);
+	cr_assert_eq(scope_file_index_read(file, &entries, &count), -EBADMSG);
 	cr_assert(strstr(said(&maker), "a hundred times"));
-	chunk_file_close(file);
+	scope_file_close(file);
 }
 
 /* The place of the n-th entry of this type in the file. */
@@ -580,7 +580,7 @@ static void make_anchors_inside(void)
 	struct {
 		struct chunk_header header;
 		struct clock_anchor anchor;
-	} inner = {{CAPTURE_CHUNK_MAGIC, CHUNK_ANCHOR, 0, sizeof(struct clock_anchor), 0},
+	} inner = {{SCOPE_FILE_CHUNK_MAGIC, CHUNK_ANCHOR, 0, sizeof(struct clock_anchor), 0},
 		   {CLOCK_ID_MONOTONIC, 10, CLOCK_ID_MONOTONIC, 0}};
 
 	/* As a part of an anchor the checksum must not make an impossible time. */
@@ -608,7 +608,7 @@ Test(capture_chunk, index_of_chunks_inside_others)
 	unsigned char *bytes;
 
 	make_anchors_inside();
-	cr_assert(!capture_writer_flush(maker.writer));
+	cr_assert(!scope_file_writer_flush(maker.writer));
 	make_anchor(&maker, CLOCK_ID_MONOTONIC, 2, 2);
 	make_end(&maker, 0, 3000);
 	bytes = file_read(maker.path, &length);
@@ -624,14 +624,14 @@ Test(capture_chunk, index_of_chunks_inside_others)
 /* Several readers of one file do not disturb each other. */
 Test(capture_chunk, readers_side_by_side)
 {
-	struct chunk_file *file;
+	struct scope_file *file;
 	struct chunk_reader *readers[2];
 	struct chunk chunks[2];
 	uint64_t second = 0;
 
 	make_many(2000);
 	make_end(&maker, 0, 3000);
-	file = chunk_file_open(maker.path);
+	file = scope_file_open(maker.path);
 	readers[0] = chunk_reader_create(file);
 	readers[1] = chunk_reader_create(file);
 	cr_assert_eq(chunk_reader_next(readers[1], &chunks[1]), 1);
@@ -644,5 +644,5 @@ Test(capture_chunk, readers_side_by_side)
 	cr_assert_eq(chunks[1].offset, second);
 	chunk_reader_destroy(readers[0]);
 	chunk_reader_destroy(readers[1]);
-	chunk_file_close(file);
+	scope_file_close(file);
 }

@@ -33,20 +33,22 @@ static void end(void)
 	make_remove(&maker);
 }
 
-TestSuite(capture_join, .init = begin, .fini = end);
+TestSuite(scope_file_join, .init = begin, .fini = end);
 
-static const struct capture_writer_options of_ring = {.kind = CAPTURE_OF_RING, .number = 7};
+static const struct scope_file_writer_options of_ring = {.kind = SCOPE_FILE_OF_RING, .number = 7};
 
 /* A drainer's file, with its process and function. */
-static struct capture_writer *begin_file(int file, const struct capture_writer_options *options)
+static struct scope_file_writer *begin_file(int file,
+					    const struct scope_file_writer_options *options)
 {
-	struct capture_writer *writer = capture_writer_create_with(paths[file], options, 0, NULL);
+	struct scope_file_writer *writer =
+		scope_file_writer_create_with(paths[file], options, 0, NULL);
 	struct function_info function = {0};
 	struct process_info process = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .segment = 77};
 
 	cr_assert(writer, "%s", said(&maker));
-	cr_assert(!capture_writer_function(writer, &function));
-	cr_assert(!capture_writer_process(writer, &process));
+	cr_assert(!scope_file_writer_function(writer, &function));
+	cr_assert(!scope_file_writer_process(writer, &process));
 	return writer;
 }
 
@@ -61,10 +63,10 @@ static struct hooked_scope scope_of(uint64_t base, uint64_t i)
 }
 
 /* Scopes `first` to `last`, in batches of some size. */
-static void put_scopes(struct capture_writer *writer, uint64_t base, uint64_t first, uint64_t last,
-		       uint64_t batch)
+static void put_scopes(struct scope_file_writer *writer, uint64_t base, uint64_t first,
+		       uint64_t last, uint64_t batch)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 
 	for (uint64_t i = first; i < last; i++) {
 		struct hooked_scope scope = scope_of(base, i);
@@ -79,29 +81,29 @@ static void put_scopes(struct capture_writer *writer, uint64_t base, uint64_t fi
 static uint64_t tell_all(size_t file_count, uint32_t type, uint64_t (*number)(const void *record),
 			 unsigned *told, size_t numbers)
 {
-	struct chunk_file *files[FILES];
-	struct capture_join *join;
+	struct scope_file *files[FILES];
+	struct scope_file_join *join;
 	uint64_t repeats;
 	struct chunk chunk;
 
 	for (size_t i = 0; i < file_count; i++)
-		cr_assert(files[i] = chunk_file_open(paths[i]));
-	join = capture_join_create(files, file_count);
+		cr_assert(files[i] = scope_file_open(paths[i]));
+	join = scope_file_join_create(files, file_count);
 	cr_assert(join, "%s", said(&maker));
 	memset(told, 0, numbers * sizeof(*told));
 	for (size_t i = 0; i < file_count; i++) {
 		struct chunk_reader *reader = chunk_reader_create(files[i]);
 
-		capture_join_apply(join, i, reader);
+		scope_file_join_apply(join, i, reader);
 		while (chunk_reader_next(reader, &chunk) > 0) {
 			for (uint32_t j = 0; j < chunk.count && chunk.type == type; j++)
 				told[number(chunk.payload + (size_t)j * chunk.size)]++;
 		}
 		chunk_reader_destroy(reader);
-		chunk_file_close(files[i]);
+		scope_file_close(files[i]);
 	}
-	repeats = capture_join_repeats(join);
-	capture_join_destroy(join);
+	repeats = scope_file_join_repeats(join);
+	scope_file_join_destroy(join);
 	return repeats;
 }
 
@@ -117,14 +119,14 @@ static void each_once(const unsigned *told, size_t numbers)
 }
 
 /* Wherever the ring's positions stand, below and above what 32 bits hold. */
-Test(capture_join, scopes)
+Test(scope_file_join, scopes)
 {
 	static const uint64_t bases[] = {0, (1ull << 35) - 64 * RECORD, (1ull << 40) + 8};
 	enum { ALL = 9000 };
 	static unsigned told[ALL];
 
 	for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
-		struct capture_writer *writers[3];
+		struct scope_file_writer *writers[3];
 
 		for (int file = 0; file < 3; file++)
 			writers[file] = begin_file(file, &of_ring);
@@ -132,7 +134,7 @@ Test(capture_join, scopes)
 		put_scopes(writers[1], bases[i], 3000, 6700, 170);
 		put_scopes(writers[2], bases[i], 6001, ALL, 41);
 		for (int file = 0; file < 3; file++)
-			cr_assert(!capture_writer_finish(writers[file], 0, 1, 0));
+			cr_assert(!scope_file_writer_finish(writers[file], 0, 1, 0));
 		cr_assert_eq(tell_all(3, CHUNK_HOOKED, number_of_scope, told, ALL), 100 + 699);
 		each_once(told, ALL);
 	}
@@ -140,16 +142,16 @@ Test(capture_join, scopes)
 }
 
 /* Killed again and again before anything new was read: the same scopes in every file. */
-Test(capture_join, the_same_in_all)
+Test(scope_file_join, the_same_in_all)
 {
 	static unsigned told[500];
 
 	for (int file = 0; file < FILES; file++) {
-		struct capture_writer *writer = begin_file(file, &of_ring);
+		struct scope_file_writer *writer = begin_file(file, &of_ring);
 
 		put_scopes(writer, 0, 0, 100 * (uint64_t)(file + 1), 7);
-		capture_writer_flush(writer);
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		scope_file_writer_flush(writer);
+		cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 	}
 	cr_assert_eq(tell_all(FILES, CHUNK_HOOKED, number_of_scope, told, 500),
 		     100 + 200 + 300 + 400);
@@ -166,9 +168,9 @@ static uint64_t number_of_account(const void *record)
  * written some of them, or all and some accounts, or it had just finished and was started again for
  * nothing.
  */
-static void put_end(struct capture_writer *writer, uint64_t scopes, uint32_t accounts)
+static void put_end(struct scope_file_writer *writer, uint64_t scopes, uint32_t accounts)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 
 	for (uint64_t i = 50; i < 50 + scopes; i++) {
 		struct hooked_scope scope = scope_of(0, i);
@@ -181,11 +183,11 @@ static void put_end(struct capture_writer *writer, uint64_t scopes, uint32_t acc
 		struct function_accounting terms = {
 			.entries = 60, .completed = 50, .unfinished = 10};
 
-		cr_assert(!capture_writer_function_accounting(writer, i, &terms));
+		cr_assert(!scope_file_writer_function_accounting(writer, i, &terms));
 	}
 }
 
-Test(capture_join, ends)
+Test(scope_file_join, ends)
 {
 	static const struct {
 		uint64_t scopes[3];
@@ -203,17 +205,17 @@ Test(capture_join, ends)
 		int fd;
 
 		for (int file = 0; file < 3; file++) {
-			struct capture_writer *writer = begin_file(file, &of_ring);
+			struct scope_file_writer *writer = begin_file(file, &of_ring);
 
 			put_scopes(writer, 0, 0, file ? 50 : 20, 7);
 			put_end(writer, cases[i].scopes[file], cases[i].accounts[file]);
-			cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+			cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 		}
 		tell_all(3, CHUNK_HOOKED, number_of_scope, told, 60);
 		each_once(told, 60);
 		tell_all(3, CHUNK_FUNCTION_ACCOUNTING, number_of_account, accounts, 1);
 		cr_assert_eq(accounts[0], i + 1 < sizeof(cases) / sizeof(cases[0]), "case %zu", i);
-		fd = capture_union(files, 3, &missing);
+		fd = scope_file_concat(files, 3, &missing);
 		cr_assert_geq(fd, 0, "%s", said(&maker));
 		close(fd);
 	}
@@ -226,9 +228,9 @@ static uint64_t number_of_event(const void *record)
 }
 
 /* A START or a STOP with this claim in one of two rings; its number is in its ticks. */
-static void put_event(struct capture_writer *writer, uint8_t ring, uint64_t claim)
+static void put_event(struct scope_file_writer *writer, uint8_t ring, uint64_t claim)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 	struct manual_event event = {.ticks = claim * 2 + ring,
 				     .pid = PID,
 				     .tid = ring,
@@ -244,10 +246,11 @@ static void put_event(struct capture_writer *writer, uint8_t ring, uint64_t clai
  * Claims of two rings; 40 and 41 were holes when the first file was written, and are told by the
  * second.
  */
-Test(capture_join, claims)
+Test(scope_file_join, claims)
 {
 	static unsigned told[400];
-	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+	struct scope_file_writer *first = begin_file(0, &of_ring),
+				 *second = begin_file(1, &of_ring);
 
 	for (uint64_t claim = 0; claim < 120; claim++) {
 		if (claim != 40 && claim != 41)
@@ -263,28 +266,29 @@ Test(capture_join, claims)
 		put_event(second, 1, claim);
 	for (uint64_t claim = 150; claim < 200; claim++)
 		put_event(second, 0, claim);
-	cr_assert(!capture_writer_finish(first, 0, 1, 0));
-	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(first, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(second, 0, 1, 0));
 	cr_assert_eq(tell_all(2, CHUNK_MANUAL, number_of_event, told, 400), 10);
 	each_once(told, 400);
 }
 
 /* Another program of the same process has another segment, in which claims begin anew. */
-Test(capture_join, segments)
+Test(scope_file_join, segments)
 {
 	static unsigned told[100];
-	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+	struct scope_file_writer *first = begin_file(0, &of_ring),
+				 *second = begin_file(1, &of_ring);
 	struct process_info process = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .segment = 78};
 
 	for (uint64_t claim = 0; claim < 40; claim++)
 		put_event(first, 0, claim);
 	for (uint64_t claim = 30; claim < 40; claim++)
 		put_event(second, 0, claim);
-	cr_assert(!capture_writer_process(second, &process));
+	cr_assert(!scope_file_writer_process(second, &process));
 	for (uint64_t claim = 0; claim < 40; claim++)
 		put_event(second, 0, claim);
-	cr_assert(!capture_writer_finish(first, 0, 1, 0));
-	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(first, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(second, 0, 1, 0));
 	cr_assert_eq(tell_all(2, CHUNK_MANUAL, number_of_event, told, 100), 10);
 	for (size_t i = 0; i < 80; i += 2)
 		cr_assert_eq(told[i], 2);
@@ -295,13 +299,13 @@ static uint64_t number_of_loss(const void *record)
 	return ((const struct loss_event *)record)->count;
 }
 
-Test(capture_join, losses)
+Test(scope_file_join, losses)
 {
 	static unsigned told[20];
 
 	for (int file = 0; file < 2; file++) {
-		struct capture_writer *writer = begin_file(file, &of_ring);
-		struct event_output *output = capture_writer_output(writer);
+		struct scope_file_writer *writer = begin_file(file, &of_ring);
+		struct event_output *output = scope_file_writer_output(writer);
 
 		for (uint64_t i = 0; i < 10; i++) {
 			struct loss_event loss = {i + 5 * (uint64_t)file,
@@ -314,16 +318,16 @@ Test(capture_join, losses)
 
 			cr_assert(!output->loss(output, &loss));
 		}
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 	}
 	cr_assert_eq(tell_all(2, CHUNK_LOSS, number_of_loss, told, 15), 5);
 	each_once(told, 15);
 }
 
-static void put_lap(struct capture_writer *writer, uint8_t ring, uint64_t first, uint64_t end,
+static void put_lap(struct scope_file_writer *writer, uint8_t ring, uint64_t first, uint64_t end,
 		    uint64_t time, uint16_t place)
 {
-	struct event_output *output = capture_writer_output(writer);
+	struct event_output *output = scope_file_writer_output(writer);
 	struct loss_event loss = {time, time + 1, end - first, PID, place, ring, first + 1};
 
 	cr_assert(!output->loss(output, &loss));
@@ -332,20 +336,20 @@ static void put_lap(struct capture_writer *writer, uint8_t ring, uint64_t first,
 /* How many events the files have lost together, in how many records. */
 static uint64_t sum_losses(size_t file_count, size_t *records)
 {
-	struct chunk_file *files[FILES];
-	struct capture_join *join;
+	struct scope_file *files[FILES];
+	struct scope_file_join *join;
 	struct chunk chunk;
 	uint64_t sum = 0;
 
 	*records = 0;
 	for (size_t i = 0; i < file_count; i++)
-		cr_assert(files[i] = chunk_file_open(paths[i]));
-	join = capture_join_create(files, file_count);
+		cr_assert(files[i] = scope_file_open(paths[i]));
+	join = scope_file_join_create(files, file_count);
 	cr_assert(join, "%s", said(&maker));
 	for (size_t i = 0; i < file_count; i++) {
 		struct chunk_reader *reader = chunk_reader_create(files[i]);
 
-		capture_join_apply(join, i, reader);
+		scope_file_join_apply(join, i, reader);
 		while (chunk_reader_next(reader, &chunk) > 0) {
 			for (uint32_t j = 0; j < chunk.count && chunk.type == CHUNK_LOSS;
 			     j++, ++*records)
@@ -354,8 +358,8 @@ static uint64_t sum_losses(size_t file_count, size_t *records)
 		chunk_reader_destroy(reader);
 	}
 	for (size_t i = 0; i < file_count; i++)
-		chunk_file_close(files[i]);
-	capture_join_destroy(join);
+		scope_file_close(files[i]);
+	scope_file_join_destroy(join);
 	return sum;
 }
 
@@ -364,9 +368,9 @@ static uint64_t sum_losses(size_t file_count, size_t *records)
  * committed, and the next one loses that again: the same lap with other times, and with what was
  * overwritten since.
  */
-Test(capture_join, losses_of_known_claims)
+Test(scope_file_join, losses_of_known_claims)
 {
-	struct capture_writer *writers[3];
+	struct scope_file_writer *writers[3];
 	static unsigned told[400];
 	size_t records;
 
@@ -392,7 +396,7 @@ Test(capture_join, losses_of_known_claims)
 	for (uint64_t claim = 70; claim < 80; claim++)
 		put_event(writers[2], 0, claim);
 	for (int file = 0; file < 3; file++)
-		cr_assert(!capture_writer_finish(writers[file], 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(writers[file], 0, 1, 0));
 	/* Ring 0: 80 claims, of which 0 to 9, 20 to 29, 40 and 70 to 79 are there. */
 	cr_assert_eq(sum_losses(3, &records), 80 - 31 + 10);
 	cr_assert_eq(records, 3);
@@ -403,19 +407,20 @@ Test(capture_join, losses_of_known_claims)
 }
 
 /* A file that was cut short holds what it holds. */
-Test(capture_join, cut)
+Test(scope_file_join, cut)
 {
 	static unsigned told[3000];
-	struct capture_writer *first = begin_file(0, &of_ring), *second = begin_file(1, &of_ring);
+	struct scope_file_writer *first = begin_file(0, &of_ring),
+				 *second = begin_file(1, &of_ring);
 	unsigned char *bytes;
 	size_t length, at;
 
 	put_scopes(first, 0, 0, 2000, 10);
-	capture_writer_flush(first);
+	scope_file_writer_flush(first);
 	put_scopes(first, 0, 2000, 2600, 10);
 	put_scopes(second, 0, 2000, 3000, 13);
-	cr_assert(!capture_writer_finish(first, 0, 1, 0));
-	cr_assert(!capture_writer_finish(second, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(first, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(second, 0, 1, 0));
 	cr_assert_eq(tell_all(2, CHUNK_HOOKED, number_of_scope, told, 3000), 600);
 	each_once(told, 3000);
 	/* Inside the last chunk of scopes of the first. */
@@ -433,7 +438,7 @@ Test(capture_join, cut)
 /*
  * The files of three drainers as `report` and `export` read them: names are numbered anew in each.
  */
-Test(capture_join, as_one_file)
+Test(scope_file_join, as_one_file)
 {
 	const char *files[] = {paths[2], paths[0], paths[1]};
 	struct timeline *timeline;
@@ -441,20 +446,20 @@ Test(capture_join, as_one_file)
 	int fd;
 
 	for (int file = 0; file < 3; file++) {
-		struct capture_writer *writer =
-			capture_writer_create_with(paths[file], &of_ring, 0, NULL);
-		struct event_output *output = capture_writer_output(writer);
+		struct scope_file_writer *writer =
+			scope_file_writer_create_with(paths[file], &of_ring, 0, NULL);
+		struct event_output *output = scope_file_writer_output(writer);
 		struct function_info function = {0};
 		uint32_t id;
 
 		for (int i = 0; i < file; i++)
 			cr_assert(!output->string(output, "another", 7 - (size_t)i, &id));
 		cr_assert(!output->string(output, "f", 1, &function.name));
-		cr_assert(!capture_writer_function(writer, &function));
+		cr_assert(!scope_file_writer_function(writer, &function));
 		put_scopes(writer, 0, (uint64_t)file * 100, (uint64_t)file * 100 + 150, 11);
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 	}
-	fd = capture_union(files, 3, &missing);
+	fd = scope_file_concat(files, 3, &missing);
 	cr_assert_geq(fd, 0, "%s", said(&maker));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	timeline = timeline_open(path);
@@ -471,18 +476,18 @@ Test(capture_join, as_one_file)
  */
 static void put_part(int file, uint64_t first, uint64_t last, uint64_t threads)
 {
-	struct capture_writer *writer = begin_file(file, &of_ring);
-	struct event_output *output = capture_writer_output(writer);
+	struct scope_file_writer *writer = begin_file(file, &of_ring);
+	struct event_output *output = scope_file_writer_output(writer);
 	struct thread_info thread = {.pid = PID, .tid = 1};
 
 	put_scopes(writer, 0, first, last, last - first);
-	cr_assert(!capture_writer_flush(writer));
+	cr_assert(!scope_file_writer_flush(writer));
 	for (uint64_t i = last; i < last + threads; i++) {
 		output->span(output, i * RECORD, (i + 1) * RECORD);
 		cr_assert(!output->thread(output, &thread));
-		cr_assert(!capture_writer_flush(writer));
+		cr_assert(!scope_file_writer_flush(writer));
 	}
-	cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 }
 
 static void cut_behind(int file, uint32_t type, size_t more)
@@ -502,7 +507,7 @@ static char *missing_of_three(void)
 {
 	const char *files[] = {paths[1], paths[0], paths[2]};
 	char *missing;
-	int fd = capture_union(files, 3, &missing);
+	int fd = scope_file_concat(files, 3, &missing);
 
 	cr_assert_geq(fd, 0, "%s", said(&maker));
 	close(fd);
@@ -510,7 +515,7 @@ static char *missing_of_three(void)
 }
 
 /* What none of the files has is told: a drainer's file was cut after it had given the ring back. */
-Test(capture_join, holes)
+Test(scope_file_join, holes)
 {
 	char *missing;
 
@@ -538,7 +543,7 @@ Test(capture_join, holes)
 }
 
 /* Strings that reach beyond their chunk, by so little that only the zeros behind them do. */
-Test(capture_join, as_one_file_forged)
+Test(scope_file_join, as_one_file_forged)
 {
 	const char *files[] = {paths[0], paths[1]};
 	unsigned char *bytes;
@@ -547,11 +552,11 @@ Test(capture_join, as_one_file_forged)
 	uint32_t id;
 
 	for (int file = 0; file < 2; file++) {
-		struct capture_writer *writer = begin_file(file, &of_ring);
-		struct event_output *output = capture_writer_output(writer);
+		struct scope_file_writer *writer = begin_file(file, &of_ring);
+		struct event_output *output = scope_file_writer_output(writer);
 
 		cr_assert(!output->string(output, "12345", 5, &id));
-		cr_assert(!capture_writer_finish(writer, 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(writer, 0, 1, 0));
 	}
 	bytes = file_read(paths[1], &length);
 	at = chunk_at(bytes, length, CHUNK_STRING, 0);
@@ -567,7 +572,7 @@ Test(capture_join, as_one_file_forged)
 			memcpy(bytes + at + 24, &size, sizeof(size));
 			chunk_sign(bytes, at);
 			file_write(paths[1], bytes, length);
-			cr_assert_eq(capture_union(files, 2, &missing), -EBADMSG);
+			cr_assert_eq(scope_file_concat(files, 2, &missing), -EBADMSG);
 			cr_assert(strstr(said(&maker), "damaged"));
 		}
 	}
@@ -578,34 +583,34 @@ Test(capture_join, as_one_file_forged)
 
 static void expect_refused(const char *words)
 {
-	struct chunk_file *files[2] = {chunk_file_open(paths[0]), chunk_file_open(paths[1])};
+	struct scope_file *files[2] = {scope_file_open(paths[0]), scope_file_open(paths[1])};
 
 	cr_assert(files[0] && files[1]);
 	errno = 0;
-	cr_assert(!capture_join_create(files, 2));
+	cr_assert(!scope_file_join_create(files, 2));
 	cr_assert_eq(errno, EINVAL);
 	cr_assert(strstr(said(&maker), words));
-	chunk_file_close(files[0]);
-	chunk_file_close(files[1]);
+	scope_file_close(files[0]);
+	scope_file_close(files[1]);
 }
 
-Test(capture_join, of_other_captures)
+Test(scope_file_join, of_other_captures)
 {
-	static const struct capture_writer_options others[] = {
-		{.kind = CAPTURE_OF_RING, .number = 8},
-		{.kind = CAPTURE_OF_RING, .number = 7, .start_ns = 1},
-		{.kind = CAPTURE_OF_PROCESS, .number = 7},
+	static const struct scope_file_writer_options others[] = {
+		{.kind = SCOPE_FILE_OF_RING, .number = 8},
+		{.kind = SCOPE_FILE_OF_RING, .number = 7, .start_ns = 1},
+		{.kind = SCOPE_FILE_OF_PROCESS, .number = 7},
 		{0},
 	};
 	unsigned char *bytes;
 	size_t length;
 
-	cr_assert(!capture_writer_finish(begin_file(0, &of_ring), 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(begin_file(0, &of_ring), 0, 1, 0));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		cr_assert(!capture_writer_finish(begin_file(1, &others[i]), 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(begin_file(1, &others[i]), 0, 1, 0));
 		expect_refused("not parts of one capture");
 	}
-	cr_assert(!capture_writer_finish(begin_file(1, &of_ring), 0, 1, 0));
+	cr_assert(!scope_file_writer_finish(begin_file(1, &of_ring), 0, 1, 0));
 	bytes = file_read(paths[1], &length);
 	bytes[16 + offsetof(struct header_payload, boot_id)] ^= 1;
 	chunk_sign(bytes, 0);
@@ -622,7 +627,7 @@ Test(capture_join, of_other_captures)
 
 /* A segment of 80 claims, of which 10 to 14 were written by a drainer that had not committed them, and lost
  * by the next one; and the same with one event too few in the files. */
-Test(capture_join, accounts_of_segments)
+Test(scope_file_join, accounts_of_segments)
 {
 	const char *files[] = {paths[0], paths[1]};
 	const struct function_accounting nothing = {0};
@@ -634,8 +639,8 @@ Test(capture_join, accounts_of_segments)
 						     .lost = 30,
 						     .pid = PID,
 						     .segment = 77};
-		struct capture_writer *first = begin_file(0, &of_ring),
-				      *second = begin_file(1, &of_ring);
+		struct scope_file_writer *first = begin_file(0, &of_ring),
+					 *second = begin_file(1, &of_ring);
 		struct timeline *timeline;
 		char path[64], *unknown;
 		int fd;
@@ -646,14 +651,14 @@ Test(capture_join, accounts_of_segments)
 		for (uint64_t claim = 40; claim < 80 - missing; claim++)
 			put_event(second, 0, claim);
 		/* That of the first is of no account: the capture went on. */
-		cr_assert(!capture_writer_segment_accounting(second, &account));
+		cr_assert(!scope_file_writer_segment_accounting(second, &account));
 		account.events = account.delivered = account.cursor = 15;
 		account.lost = 0;
-		cr_assert(!capture_writer_segment_accounting(first, &account));
-		cr_assert(!capture_writer_function_accounting(second, 0, &nothing));
-		cr_assert(!capture_writer_finish(first, 0, 1, 0));
-		cr_assert(!capture_writer_finish(second, 0, 1, 0));
-		fd = capture_union(files, 2, &unknown);
+		cr_assert(!scope_file_writer_segment_accounting(first, &account));
+		cr_assert(!scope_file_writer_function_accounting(second, 0, &nothing));
+		cr_assert(!scope_file_writer_finish(first, 0, 1, 0));
+		cr_assert(!scope_file_writer_finish(second, 0, 1, 0));
+		fd = scope_file_concat(files, 2, &unknown);
 		cr_assert_geq(fd, 0, "%s", said(&maker));
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		timeline = timeline_open(path);

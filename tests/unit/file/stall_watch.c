@@ -18,38 +18,38 @@ static void stalled(void *context)
 	sem_post(&called);
 }
 
-static void write_until_called(struct write_watch *watch)
+static void write_until_called(struct stall_watch *watch)
 {
 	writing = true;
-	write_watch_begin(watch);
+	stall_watch_begin(watch);
 	sem_wait(&called);
 	sem_wait(&called);
-	write_watch_end(watch);
+	stall_watch_end(watch);
 	writing = false;
 	while (!sem_trywait(&called))
 		;
 }
 
-Test(write_watch, calls_during_long_writes, .timeout = 20)
+Test(stall_watch, calls_during_long_writes, .timeout = 20)
 {
 	const struct timespec longer = {.tv_nsec = 150000000};
-	struct write_watch *watch;
+	struct stall_watch *watch;
 
 	sem_init(&called, 0, 0);
-	watch = write_watch_create(stalled, &called);
+	watch = stall_watch_create(stalled, &called);
 	cr_assert(watch);
 	nanosleep(&longer, NULL);
 	write_until_called(watch);
 	for (int i = 0; i < 100000; i++) {
-		write_watch_begin(watch);
-		write_watch_end(watch);
+		stall_watch_begin(watch);
+		stall_watch_end(watch);
 	}
 	nanosleep(&longer, NULL);
 	cr_assert(sem_trywait(&called), "nothing is written");
 	write_until_called(watch);
 	cr_assert_eq(strays, 0);
-	write_watch_destroy(watch);
-	write_watch_destroy(NULL);
-	write_watch_begin(NULL);
-	write_watch_end(NULL);
+	stall_watch_destroy(watch);
+	stall_watch_destroy(NULL);
+	stall_watch_begin(NULL);
+	stall_watch_end(NULL);
 }

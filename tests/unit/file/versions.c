@@ -43,7 +43,7 @@ static void make_capture(void)
 	make_start(&maker, PID, TID, 1300, 1, "m");
 	make_stop(&maker, PID, TID, 1600, 1);
 	cr_assert(!maker.output->loss(maker.output, &loss));
-	cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
+	cr_assert(!scope_file_writer_segment_accounting(maker.writer, &segment));
 	make_end(&maker, 0, 3000);
 }
 
@@ -89,7 +89,7 @@ struct paper {
 static void put_chunk(struct paper *paper, uint32_t type, const void *payload, uint32_t length)
 {
 	struct chunk_header header = {
-		.magic = CAPTURE_CHUNK_MAGIC, .type = (uint16_t)type, .length = length};
+		.magic = SCOPE_FILE_CHUNK_MAGIC, .type = (uint16_t)type, .length = length};
 	size_t at = paper->length;
 
 	paper->length += sizeof(header) + chunk_padded(length);
@@ -112,7 +112,7 @@ static void put_unknown(struct paper *paper, uint32_t type)
 static void put_longer(struct paper *paper, uint32_t type, const unsigned char *payload,
 		       uint32_t length, uint32_t more)
 {
-	uint32_t size = capture_record_sizes[type].here, count = length / size;
+	uint32_t size = scope_file_record_sizes[type].here, count = length / size;
 	unsigned char *longer = malloc((size_t)count * (size + more));
 
 	memset(longer, 0xee, (size_t)count * (size + more));
@@ -129,10 +129,10 @@ static void put_header(struct paper *paper, const unsigned char *payload, uint32
 	struct header_payload header;
 
 	memcpy(&header, payload, sizeof(header));
-	header.minor = CAPTURE_MINOR + 5;
+	header.minor = SCOPE_FILE_MINOR + 5;
 	header.fixed_length += more;
 	for (int type = 0; type < CHUNK_TYPES; type++)
-		header.record_size[type] = (uint16_t)(capture_record_sizes[type].here + more);
+		header.record_size[type] = (uint16_t)(scope_file_record_sizes[type].here + more);
 	memset(longer, 0xdd, length + more);
 	memcpy(longer, &header, sizeof(header));
 	memcpy(longer + sizeof(header) + more, payload + sizeof(header), length - sizeof(header));
@@ -206,9 +206,9 @@ Test(capture_versions, future_minor)
 		make_capture();
 		write_future(more);
 		expect_capture();
-		maker.writer = capture_writer_create(maker.path, 4,
-						     (char *[]){"scopetrace", "record", "-f", "x"});
-		maker.output = capture_writer_output(maker.writer);
+		maker.writer = scope_file_writer_create(
+			maker.path, 4, (char *[]){"scopetrace", "record", "-f", "x"});
+		maker.output = scope_file_writer_output(maker.writer);
 		memset(maker.hooked, 0, sizeof(maker.hooked));
 		maker.functions = 0;
 	}
@@ -222,7 +222,7 @@ Test(capture_versions, unknown_in_our_own)
 {
 	size_t length;
 	unsigned char *bytes;
-	uint16_t minor = CAPTURE_MINOR;
+	uint16_t minor = SCOPE_FILE_MINOR;
 
 	make_capture();
 	write_future(0);
@@ -262,13 +262,13 @@ Test(capture_versions, sizes_that_cannot_be)
 	make_capture();
 	for (int type = 0; type < CHUNK_TYPES; type++) {
 		size_t at = HEADER(record_size) + 2 * (size_t)type;
-		uint16_t first = capture_record_sizes[type].first;
+		uint16_t first = scope_file_record_sizes[type].first;
 
 		if (!first)
 			continue;
 		cr_assert_eq(open_changed(0, at, 0), EBADMSG, "type %d", type);
 		cr_assert_eq(open_changed(0, at, first - 1), EBADMSG);
-		cr_assert_eq(open_changed(0, at, CAPTURE_RECORD_MAX + 1), EBADMSG);
+		cr_assert_eq(open_changed(0, at, SCOPE_FILE_RECORD_MAX + 1), EBADMSG);
 		cr_assert(strstr(said(&maker), "impossible size"));
 	}
 	cr_assert_eq(open_changed(0, HEADER(fixed_length), 55), EBADMSG);
@@ -276,7 +276,7 @@ Test(capture_versions, sizes_that_cannot_be)
 	cr_assert_eq(open_changed(0, HEADER(fixed_length), sizeof(struct header_payload) + 1),
 		     EBADMSG);
 	cr_assert(strstr(said(&maker), "the header"));
-	cr_assert_eq(open_changed(0, HEADER(major), CAPTURE_MAJOR + 1), EINVAL);
+	cr_assert_eq(open_changed(0, HEADER(major), SCOPE_FILE_MAJOR + 1), EINVAL);
 	cr_assert(strstr(said(&maker), "this scopetrace reads version 1"));
 }
 

@@ -104,10 +104,10 @@ static struct timeline *written(uint64_t since_ns, uint64_t completed, uint64_t 
 	terms.expired = flight_expired_calls(flight, 0);
 	segment.expired = flight_expired_events(flight);
 	segment.events = events - segment.expired;
-	cr_assert(!capture_writer_function_accounting(maker.writer, 0, &terms));
+	cr_assert(!scope_file_writer_function_accounting(maker.writer, 0, &terms));
 	if (events)
-		cr_assert(!capture_writer_segment_accounting(maker.writer, &segment));
-	cr_assert(!capture_writer_finish(maker.writer, since_ns, clock_ns, 0));
+		cr_assert(!scope_file_writer_segment_accounting(maker.writer, &segment));
+	cr_assert(!scope_file_writer_finish(maker.writer, since_ns, clock_ns, 0));
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline, "%s", said(&maker));
@@ -428,18 +428,18 @@ Test(flight, goes_on_while_a_file_is_written)
 	put_call(2000, 2010, 0);
 	cr_assert(!flight_write(flight, maker.writer, &how));
 	cr_assert_eq(meanwhile, 1);
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, 1);
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 0).completed, 1);
 	cr_assert_eq(flight_expired_calls(flight, 0), 0, "held while it is written");
-	cr_assert(!capture_writer_finish(maker.writer, 0, clock_ns, 0));
+	cr_assert(!scope_file_writer_finish(maker.writer, 0, clock_ns, 0));
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline && timeline->accounting.open, "there is no account of what goes on");
 	timeline_close(timeline);
 	flight_expire(flight);
 	cr_assert_eq(flight_expired_calls(flight, 0), 1);
-	maker.writer = capture_writer_create(maker.path, 0, NULL);
+	maker.writer = scope_file_writer_create(maker.path, 0, NULL);
 	how.between = NULL;
 	cr_assert(!flight_write(flight, maker.writer, &how));
-	cr_assert_eq(capture_writer_in_file(maker.writer, 0).completed, 1);
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 0).completed, 1);
 }
 
 /* Of the calls that were running, those that have ended since are written as ended, and once. */
@@ -465,7 +465,7 @@ Test(flight, running_calls)
 	put_process(0, 0);
 	put_call(2100, 2150, 0);
 	cr_assert(!flight_write(flight, maker.writer, &how));
-	cr_assert(!capture_writer_finish(maker.writer, 0, clock_ns, 0));
+	cr_assert(!scope_file_writer_finish(maker.writer, 0, clock_ns, 0));
 	maker.writer = NULL;
 	timeline = timeline_open(maker.path);
 	cr_assert(timeline);

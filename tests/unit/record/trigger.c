@@ -68,7 +68,7 @@ Test(trigger, hooked)
 	expect_one(LIMIT + 1);
 	cr_assert_eq(trigger_seen(trigger, 1), 2);
 	cr_assert_eq(trigger_seen(trigger, 0), 0);
-	cr_assert_eq(capture_writer_in_file(maker.writer, 1).completed, 2, "all went on");
+	cr_assert_eq(scope_file_writer_in_file(maker.writer, 1).completed, 2, "all went on");
 }
 
 Test(trigger, manual)
@@ -86,7 +86,7 @@ Test(trigger, manual)
 	make_start(&maker, PID, TID, 10000, 4, "slow");
 	make_stop(&maker, PID, TID, 10000 + LIMIT, 4);
 	expect_none();
-	cr_assert_eq(capture_writer_manual_in_file(maker.writer), 9, "all went on");
+	cr_assert_eq(scope_file_writer_manual_in_file(maker.writer), 9, "all went on");
 }
 
 Test(trigger, complete)

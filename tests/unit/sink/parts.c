@@ -44,19 +44,19 @@ static void put_manual(struct event_output *output, uint32_t tid, enum manual_ki
  */
 static void make_capture(uint32_t threads)
 {
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	struct process_info process = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .start_ns = 1};
 	struct function_info function = {.id = 0};
 
 	strcpy(path, "/tmp/scopetrace-parts-XXXXXX");
 	close(mkstemp(path));
-	writer = capture_writer_create(path, 0, NULL);
+	writer = scope_file_writer_create(path, 0, NULL);
 	cr_assert(writer);
-	output = capture_writer_output(writer);
+	output = scope_file_writer_output(writer);
 	function.name = process.name = name_of(output, "called, \"often\"");
-	cr_assert(!capture_writer_process(writer, &process) &&
-		  !capture_writer_function(writer, &function));
+	cr_assert(!scope_file_writer_process(writer, &process) &&
+		  !scope_file_writer_function(writer, &function));
 	for (uint32_t t = 0; t < threads; t++)
 		put_manual(output, PID + t, MANUAL_START, 50 + t, 1, "outer");
 	for (uint64_t i = 0; i < CALLS; i++) {
@@ -72,7 +72,7 @@ static void make_capture(uint32_t threads)
 	}
 	for (uint32_t t = 0; t < threads; t++)
 		put_manual(output, PID + t, MANUAL_STOP, 200 + CALLS * 10, 1, NULL);
-	cr_assert(!capture_writer_finish(writer, 0, 300 + CALLS * 10, 0));
+	cr_assert(!scope_file_writer_finish(writer, 0, 300 + CALLS * 10, 0));
 }
 
 static char *written_in_regions(int (*write)(const struct timeline *, FILE *,

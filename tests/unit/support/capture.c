@@ -22,9 +22,9 @@ void make_begin(struct maker *maker)
 	snprintf(errors, sizeof(errors), "%s/errors", maker->directory);
 	cr_assert(freopen(errors, "w+", stderr));
 	setvbuf(stderr, NULL, _IONBF, 0);
-	maker->writer = capture_writer_create(maker->path, 4, argv);
+	maker->writer = scope_file_writer_create(maker->path, 4, argv);
 	cr_assert(maker->writer);
-	maker->output = capture_writer_output(maker->writer);
+	maker->output = scope_file_writer_output(maker->writer);
 }
 
 const char *said(struct maker *maker)
@@ -57,7 +57,7 @@ uint32_t make_function(struct maker *maker, const char *name, const char *module
 
 	info.name = make_name(maker, name);
 	info.module = make_name(maker, module);
-	cr_assert(!capture_writer_function(maker->writer, &info));
+	cr_assert(!scope_file_writer_function(maker->writer, &info));
 	return maker->functions++;
 }
 
@@ -67,7 +67,7 @@ void make_process(struct maker *maker, uint32_t pid, const char *name, uint32_t 
 
 	info.name = make_name(maker, name);
 	info.command = make_name(maker, "a command line");
-	cr_assert(!capture_writer_process(maker->writer, &info));
+	cr_assert(!scope_file_writer_process(maker->writer, &info));
 }
 
 void make_call(struct maker *maker, uint32_t pid, uint32_t tid, uint32_t function, uint64_t start,
@@ -162,9 +162,9 @@ void make_end(struct maker *maker, uint64_t start_ns, uint64_t end_ns)
 						    .unwound = calls->unwound,
 						    .instants = calls->instants};
 
-		cr_assert(!capture_writer_function_accounting(maker->writer, i, &terms));
+		cr_assert(!scope_file_writer_function_accounting(maker->writer, i, &terms));
 	}
-	cr_assert(!capture_writer_finish(maker->writer, start_ns, end_ns, 0));
+	cr_assert(!scope_file_writer_finish(maker->writer, start_ns, end_ns, 0));
 	maker->writer = NULL;
 }
 
@@ -348,7 +348,7 @@ void make_remove(struct maker *maker)
 	char command[128];
 
 	if (maker->writer)
-		capture_writer_finish(maker->writer, 0, 0, 0);
+		scope_file_writer_finish(maker->writer, 0, 0, 0);
 	snprintf(command, sizeof(command), "rm -rf '%s'", maker->directory);
 	cr_assert(!system(command));
 }

@@ -17,7 +17,7 @@
 struct maker {
 	char directory[64];
 	char path[96];
-	struct capture_writer *writer;
+	struct scope_file_writer *writer;
 	struct event_output *output;
 	uint64_t end_ns;
 	uint32_t functions;

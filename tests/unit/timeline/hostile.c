@@ -48,7 +48,7 @@ static void process_is(uint64_t time, const char *name)
 	struct process_info info = {.pid = PID, .clock = CLOCK_ID_MONOTONIC, .time_ns = time};
 
 	info.name = make_name(&maker, name);
-	cr_assert(!capture_writer_process(maker.writer, &info));
+	cr_assert(!scope_file_writer_process(maker.writer, &info));
 }
 
 static void thread_begins(uint32_t tid, uint64_t time)

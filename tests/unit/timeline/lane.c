@@ -369,7 +369,7 @@ static void process_is(uint64_t start, uint64_t time, const char *name, const ch
 
 	info.name = make_name(&maker, name);
 	info.command = make_name(&maker, command);
-	cr_assert(!capture_writer_process(maker.writer, &info));
+	cr_assert(!scope_file_writer_process(maker.writer, &info));
 }
 
 /* A child is forked, calls exec, and its threads have the names of their times. */
