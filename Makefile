@@ -40,7 +40,7 @@ reader_sources   := libscope/reader.c libscope/validate.c libscope/find.c
 producer_sources := $(filter-out $(reader_sources),$(sort $(wildcard libscope/*.c)))
 bpf_sources      := $(sort $(wildcard bpf/*.bpf.c))
 # Written in x86-64 assembler, for one exact machine code.
-x86_only         := lookers bits32 pops vectors twin zerosize loopentry redzone stackswitch jmpthrower
+x86_only         := textchange textrel lookers bits32 pops vectors twin zerosize loopentry redzone stackswitch jmpthrower
 target_names     := $(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.c,%,$(wildcard tests/targets/*.c))))
 target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
 	$(addprefix $(O)/targets/,$(filter-out $(if $(filter x86_64,$(ARCH)),,$(x86_only)),$(sort $(patsubst tests/targets/%.cpp,%,$(wildcard tests/targets/*.cpp)))))
@@ -310,6 +310,15 @@ $(O)/targets/bits32: tests/targets/bits32.c
 	$(call say,TARGET)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -m32 -ffreestanding -fno-pie -fno-stack-protector -nostdlib -static -no-pie $< -o $@
+
+$(O)/targets/libtextrel-plugin.so: tests/targets/plugins/textrel.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -shared -fno-pic -mcmodel=large -Wl,-z,notext -Wl,-soname,$(@F) $< -o $@
+
+$(O)/targets/textrel: tests/targets/textrel.c $(O)/targets/libtextrel-plugin.so
+	$(call say,TARGET)
+	$(Q)$(CC) -std=gnu11 $(target_flags) $^ -Wl,-rpath,'$$ORIGIN' -o $@
 
 site_targets := $(if $(filter x86_64,$(ARCH)),$(addprefix $(O)/targets/,sites lookers.profiled lookers.instrumented))
 

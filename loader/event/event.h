@@ -180,6 +180,7 @@ static inline int loss_is_manual(const struct loss_event *loss)
 enum not_hooked {
 	NOT_HOOKED_SITE = 1,	/* the kernel takes no probe on an instruction of it */
 	NOT_HOOKED_RETURNS = 2, /* where it returns cannot be told */
+	NOT_HOOKED_TEXT = 3,	/* its probe is not in the memory of the process */
 };
 
 /*

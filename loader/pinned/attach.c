@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "pinned/watch.h"
 #include "plan/sites.h"
+#include "plan/text_check.h"
 #include "probe/attach.h"
 #include "probe/feature.h"
 #include "program/process.h"
@@ -182,6 +183,11 @@ static int pin_hook(void *context, const char *name, int fd)
 	return pin_link(a->dir, name, fd);
 }
 
+static bool is_refused(const void *session, uint32_t function)
+{
+	return probe_session_refused(session, function);
+}
+
 static int hook(struct attaching *a)
 {
 	struct plan_sites sites = {0};
@@ -197,6 +203,8 @@ static int hook(struct attaching *a)
 	if (!err)
 		err = probe_session_attach(a->session, a->process.pid, sites.functions, count);
 	plan_sites_clear(&sites);
+	if (!err)
+		err = text_verify(&a->plan, a->process.pid, is_refused, a->session);
 	return err ? err : probe_session_visit_links(a->session, pin_hook, a);
 }
 

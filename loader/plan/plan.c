@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "bpf/scope_event.h"
+#include "plan/text_check.h"
 #include "program/process.h"
 #include "program/selector.h"
 
@@ -35,7 +36,7 @@ int plan_read_symbols(struct plan *plan, const struct plan_options *options, pid
 {
 	int err;
 
-	*plan = (struct plan){.options = options};
+	*plan = (struct plan){.options = options, .pid = pid};
 	err = pid ? read_process(plan, pid)
 		  : symbol_table_of_binary(path, options->optimized, &plan->symbols);
 	plan->has_symbols = !err;
@@ -82,13 +83,31 @@ static int refuse_all(const struct plan *plan)
 	return -ENOTSUP;
 }
 
+/* What is other code in memory than in the file is known when the exits are: then once more. */
+static int choose_returns(struct plan *plan)
+{
+	bool changed = false;
+	int err;
+
+	for (int round = 0; round < 2; round++) {
+		returns_clear(&plan->returns);
+		err = returns_make(&plan->returns, &plan->symbols, &plan->hazard, plan->functions,
+				   plan->count, plan->options->returns);
+		if (!err && !round)
+			err = plan->pid ? text_refuse_changed(plan, plan->pid, &changed)
+					: text_refuse_relocated(plan, &changed);
+		if (err || !changed)
+			break;
+	}
+	return err;
+}
+
 int plan_decide(struct plan *plan)
 {
 	int err = check_hazard(plan);
 
 	if (!err)
-		err = returns_make(&plan->returns, &plan->symbols, &plan->hazard, plan->functions,
-				   plan->count, plan->options->returns);
+		err = choose_returns(plan);
 	if (err || plan->options->is_look)
 		return err;
 	plan_log_refused(plan, NULL);
@@ -119,6 +138,7 @@ void plan_release(struct plan *plan)
 {
 	returns_clear(&plan->returns);
 	free(plan->functions);
+	free(plan->unreached);
 	module_list_close(&plan->known);
 	if (plan->has_symbols)
 		symbol_table_close(&plan->symbols);

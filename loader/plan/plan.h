@@ -46,6 +46,8 @@ struct plan {
 	struct hazard hazard;
 	struct returns returns;	  /* for each function */
 	struct module_list known; /* the files at the last look, if there were new ones */
+	pid_t pid;		  /* whose functions they are; 0: those of a file */
+	bool *unreached; /* by function, of those whose probe is not there; NULL: none was looked for */
 };
 
 /*

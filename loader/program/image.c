@@ -282,6 +282,32 @@ bool image_has_section(const struct image *image, const char *name)
 	return false;
 }
 
+static bool is_text_relocated(const GElf_Dyn *entry)
+{
+	return entry->d_tag == DT_TEXTREL ||
+	       (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_TEXTREL));
+}
+
+bool image_has_text_relocations(const struct image *image)
+{
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(image->elf, scn))) {
+		GElf_Shdr header;
+		Elf_Data *data;
+		GElf_Dyn entry;
+
+		if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_DYNAMIC)
+			continue;
+		data = elf_getdata(scn, NULL);
+		for (int i = 0; data && gelf_getdyn(data, i, &entry); i++) {
+			if (is_text_relocated(&entry))
+				return true;
+		}
+	}
+	return false;
+}
+
 bool image_interpreter(const struct image *image, char *path, size_t size)
 {
 	size_t count;

@@ -69,6 +69,9 @@ bool image_offset(const struct image *image, uint64_t address, uint64_t *offset)
 /* True if the file has a section of this name. */
 bool image_has_section(const struct image *image, const char *name);
 
+/* True if ld.so writes into the file's code when it maps it (DT_TEXTREL). */
+bool image_has_text_relocations(const struct image *image);
+
 /*
  * True if it names an interpreter (PT_INTERP), copied into `path`; false also when it does not fit.
  */

@@ -145,3 +145,23 @@ size_t site_step_over_x86(const uint8_t *bytes, size_t length)
 	cs_close(&handle);
 	return size;
 }
+
+size_t site_length(const uint8_t *bytes, size_t length)
+{
+#if defined(__x86_64__)
+	cs_insn *insn = NULL;
+	csh handle;
+
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+		return length;
+	if (cs_disasm(handle, bytes, length, 0, 1, &insn) == 1) {
+		length = insn->size;
+		cs_free(insn, 1);
+	}
+	cs_close(&handle);
+	return length;
+#else
+	(void)bytes;
+	return length < 4 ? length : 4;
+#endif
+}

@@ -23,4 +23,10 @@ const char *site_screen_x86(const uint8_t *bytes, size_t length);
  */
 size_t site_step_over_x86(const uint8_t *bytes, size_t length);
 
+/*
+ * The length of the instruction there, by the machine that this is built for; what is not known has all
+ * of `length`, at most.
+ */
+size_t site_length(const uint8_t *bytes, size_t length);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "plan/sites.h"
+#include "plan/text_check.h"
 #include "probe/feature.h"
 #include "source/bpf_source.h"
 
@@ -51,6 +52,16 @@ static int attach(struct capture *c)
 	return err;
 }
 
+static bool is_refused(const void *session, uint32_t function)
+{
+	return probe_session_refused(session, function);
+}
+
+int capture_verify(struct capture *c)
+{
+	return text_verify(&c->plan, c->process.pid, is_refused, c->session);
+}
+
 int capture_arm(struct capture *c)
 {
 	struct probe_options options = {.ring_bytes = c->options->ring_bytes,
@@ -58,6 +69,7 @@ int capture_arm(struct capture *c)
 					.exit_count = plan_most_exits(&c->plan),
 					.flags = plan_setting_flags(&c->plan)};
 	struct bpf_source_maps maps;
+	int err;
 
 	c->session = probe_session_open(&options, c->plan.count);
 	if (!c->session)
@@ -71,5 +83,7 @@ int capture_arm(struct capture *c)
 	if (!c->hooked)
 		return -errno;
 	capture_tell_lifecycle(c);
-	return attach(c);
+	err = attach(c);
+	/* A command has not begun yet: its code is looked at while it runs. */
+	return err || c->options->command ? err : capture_verify(c);
 }

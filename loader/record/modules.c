@@ -58,6 +58,10 @@ int capture_watch_modules(struct capture *c)
 {
 	int err;
 
+	/* What has moved its code since is logged; the capture goes on with the rest. */
+	if (c->session && !process_ended(&c->process) && capture_verify(c) == -ENOMEM)
+		return -ENOMEM;
+
 	/* A process that has ended meanwhile is the loop's business. */
 	if (!c->session || !plan_look_again(&c->plan, c->process.pid) || process_ended(&c->process))
 		return 0;

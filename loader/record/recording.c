@@ -191,7 +191,9 @@ static uint32_t why_not_hooked(const struct capture *c, size_t function)
 		return NOT_HOOKED_SITE;
 	if (c->plan.returns.choices[function].refused)
 		return NOT_HOOKED_RETURNS;
-	return probe_session_refused(c->session, (uint32_t)function) ? NOT_HOOKED_SITE : 0;
+	if (probe_session_refused(c->session, (uint32_t)function))
+		return NOT_HOOKED_SITE;
+	return c->plan.unreached && c->plan.unreached[function] ? NOT_HOOKED_TEXT : 0;
 }
 
 static int declare_functions(struct capture *c)

@@ -206,6 +206,12 @@ int capture_choose(struct capture *capture);
  */
 int capture_watch_modules(struct capture *capture);
 
+/*
+ * Looks whether the probes are in the memory of the process (plan/text_check.h); what is not reached is
+ * logged once. 0, -ENXIO if nothing is, -ENOMEM. One thread at a time.
+ */
+int capture_verify(struct capture *capture);
+
 /* Loads the probes and arms them. 0 or -errno, said. */
 int capture_arm(struct capture *capture);
 

@@ -41,6 +41,8 @@ const char *words_not_hooked(uint32_t why)
 	switch (why) {
 	case NOT_HOOKED_SITE:
 		return "the kernel takes no probe there";
+	case NOT_HOOKED_TEXT:
+		return "its probe is not in the memory of the process";
 	case NOT_HOOKED_RETURNS:
 		return "where it returns cannot be told";
 	default:
