@@ -91,17 +91,17 @@ bool raw_manual_is_late(const struct raw_manual *event, uint64_t bound_ns, bool 
 
 /* ---- regions ---- */
 
-int capture_enter(struct capture *capture, uint64_t offset, uint32_t record)
+int first_pass_enter_region(struct trace_index *trace, uint64_t offset, uint32_t record)
 {
-	if (capture->region_left) {
-		capture->region_left--;
+	if (trace->region_left) {
+		trace->region_left--;
 		return 0;
 	}
-	capture->region_left = capture->region_records - 1;
-	if (capture->region_count >= CARRIED_START ||
-	    vec_grow(&capture->regions, &capture->region_capacity, capture->region_count))
+	trace->region_left = trace->region_records - 1;
+	if (trace->region_count >= CARRIED_START ||
+	    vec_grow(&trace->regions, &trace->region_capacity, trace->region_count))
 		return -ENOMEM;
-	capture->regions[capture->region_count++] = (struct region){offset, record};
+	trace->regions[trace->region_count++] = (struct region){offset, record};
 	return 0;
 }
 
@@ -119,9 +119,9 @@ static uint64_t bound_of(const struct thread_events *thread)
 }
 
 /* The thread's mark in this region. NULL when out of memory. */
-static struct thread_mark *enter_region(struct capture *capture, struct thread_events *thread)
+static struct thread_mark *enter_region(struct trace_index *trace, struct thread_events *thread)
 {
-	uint32_t region = (uint32_t)capture->region_count - 1;
+	uint32_t region = (uint32_t)trace->region_count - 1;
 	struct thread_mark *last =
 		thread->mark_count ? &thread->marks[thread->mark_count - 1] : NULL;
 	struct thread_mark mark = {.region = region, .bound_ns = last ? bound_of(thread) : 0};
@@ -148,56 +148,56 @@ static uint32_t region_at(const struct thread_events *thread, uint64_t ns)
 	return thread->marks[behind ? behind - 1 : 0].region;
 }
 
-static struct carried *carry(struct capture *capture, const struct thread_events *thread,
+static struct carried *carry(struct trace_index *trace, const struct thread_events *thread,
 			     uint64_t ns)
 {
 	struct carried *carried;
 
-	if (vec_grow(&capture->carried, &capture->carried_capacity, capture->carried_count))
+	if (vec_grow(&trace->carried, &trace->carried_capacity, trace->carried_count))
 		return NULL;
-	carried = &capture->carried[capture->carried_count++];
+	carried = &trace->carried[trace->carried_count++];
 	memset(carried, 0, sizeof(*carried));
 	carried->region = region_at(thread, ns);
-	carried->thread = (uint32_t)(thread - capture->threads);
+	carried->thread = (uint32_t)(thread - trace->threads);
 	return carried;
 }
 
 /* ---- threads ---- */
 
-static struct thread_events *add_thread(struct capture *capture, uint64_t key)
+static struct thread_events *add_thread(struct trace_index *trace, uint64_t key)
 {
 	struct thread_events *thread;
 
-	if (capture->thread_count >= UINT32_MAX ||
-	    vec_grow(&capture->threads, &capture->thread_capacity, capture->thread_count) ||
-	    hash_map_put(&capture->thread_index, key, (uint32_t)capture->thread_count))
+	if (trace->thread_count >= UINT32_MAX ||
+	    vec_grow(&trace->threads, &trace->thread_capacity, trace->thread_count) ||
+	    hash_map_put(&trace->thread_index, key, (uint32_t)trace->thread_count))
 		return NULL;
-	thread = &capture->threads[capture->thread_count];
+	thread = &trace->threads[trace->thread_count];
 	memset(thread, 0, sizeof(*thread));
 	thread->pid = (uint32_t)(key >> 32);
 	thread->tid = (uint32_t)key;
-	capture->latest = capture->thread_count++;
+	trace->latest = trace->thread_count++;
 	return thread;
 }
 
-struct thread_events *capture_find_thread(struct capture *capture, uint32_t pid, uint32_t tid)
+struct thread_events *trace_index_find_thread(struct trace_index *trace, uint32_t pid, uint32_t tid)
 {
-	struct thread_events *thread = capture->threads ? &capture->threads[capture->latest] : NULL;
+	struct thread_events *thread = trace->threads ? &trace->threads[trace->latest] : NULL;
 	uint32_t index;
 
 	if (thread && thread->pid == pid && thread->tid == tid)
 		return thread;
-	if (!hash_map_get(&capture->thread_index, (uint64_t)pid << 32 | tid, &index))
+	if (!hash_map_get(&trace->thread_index, (uint64_t)pid << 32 | tid, &index))
 		return NULL;
-	capture->latest = index;
-	return &capture->threads[index];
+	trace->latest = index;
+	return &trace->threads[index];
 }
 
-struct thread_events *capture_thread(struct capture *capture, uint32_t pid, uint32_t tid)
+struct thread_events *trace_index_thread(struct trace_index *trace, uint32_t pid, uint32_t tid)
 {
-	struct thread_events *thread = capture_find_thread(capture, pid, tid);
+	struct thread_events *thread = trace_index_find_thread(trace, pid, tid);
 
-	return thread ? thread : add_thread(capture, (uint64_t)pid << 32 | tid);
+	return thread ? thread : add_thread(trace, (uint64_t)pid << 32 | tid);
 }
 
 /* ---- hooked scopes ---- */
@@ -223,23 +223,23 @@ static void note_call(struct thread_events *thread, const struct raw_call *call)
 	thread->has_called = true;
 }
 
-int capture_take_hooked(struct capture *capture, const struct hooked_scope *scope,
-			const char **wrong)
+int first_pass_add_hooked(struct trace_index *trace, const struct hooked_scope *scope,
+			  const char **wrong)
 {
 	struct thread_events *thread;
 	struct thread_mark *mark;
 	struct raw_call call;
 
-	*wrong = hooked_wrong(capture->timeline, scope);
+	*wrong = hooked_wrong(trace->timeline, scope);
 	if (*wrong)
 		return -EBADMSG;
-	thread = capture_thread(capture, scope->pid, scope->tid);
-	mark = thread ? enter_region(capture, thread) : NULL;
+	thread = trace_index_thread(trace, scope->pid, scope->tid);
+	mark = thread ? enter_region(trace, thread) : NULL;
 	if (!mark)
 		return -ENOMEM;
 	call = raw_call_of(scope, thread->call_count);
 	if (call.start_ns < mark->bound_ns) {
-		struct carried *carried = carry(capture, thread, call.start_ns);
+		struct carried *carried = carry(trace, thread, call.start_ns);
 
 		if (!carried)
 			return -ENOMEM;
@@ -247,26 +247,27 @@ int capture_take_hooked(struct capture *capture, const struct hooked_scope *scop
 		carried->call = call;
 	}
 	note_call(thread, &call);
-	scopes_in_file_add(&capture->timeline->functions[scope->function].in_file, scope->flags);
+	scopes_in_file_add(&trace->timeline->functions[scope->function].in_file, scope->flags);
 	return 0;
 }
 
 /* ---- manual events ---- */
 
-const struct clock_line *capture_clock(const struct capture *capture, uint32_t clock, uint32_t pid)
+const struct clock_line *trace_index_clock(const struct trace_index *trace, uint32_t clock,
+					   uint32_t pid)
 {
 	if (!clock)
-		hash_map_get(&capture->clock_index, pid, &clock);
+		hash_map_get(&trace->clock_index, pid, &clock);
 	if (clock)
-		return &capture->clocks[clock];
+		return &trace->clocks[clock];
 	for (clock = CLOCK_ID_TSC; clock < CLOCKS; clock++) {
-		if (clock_line_usable(&capture->clocks[clock]))
-			return &capture->clocks[clock];
+		if (clock_line_usable(&trace->clocks[clock]))
+			return &trace->clocks[clock];
 	}
-	return &capture->clocks[CLOCK_ID_MONOTONIC];
+	return &trace->clocks[CLOCK_ID_MONOTONIC];
 }
 
-static int begin_run(struct capture *capture, struct thread_events *thread,
+static int begin_run(struct trace_index *trace, struct thread_events *thread,
 		     const struct manual_event *event)
 {
 	struct manual_run *run, *before;
@@ -281,9 +282,9 @@ static int begin_run(struct capture *capture, struct thread_events *thread,
 	run->headless = event->kind != MANUAL_THREAD_START;
 	run->ring = event->ring;
 	run->source = SIZE_MAX;
-	if (hash_map_get(&capture->process_index, thread->pid, &process))
-		run->clock = capture->timeline->processes[process].clock;
-	run->usable = clock_line_usable(capture_clock(capture, run->clock, thread->pid));
+	if (hash_map_get(&trace->process_index, thread->pid, &process))
+		run->clock = trace->timeline->processes[process].clock;
+	run->usable = clock_line_usable(trace_index_clock(trace, run->clock, thread->pid));
 	if (!before || before->clock != run->clock)
 		thread->cursor = (struct clock_cursor){0};
 	starts_clear(&thread->starts);
@@ -291,14 +292,14 @@ static int begin_run(struct capture *capture, struct thread_events *thread,
 	return 0;
 }
 
-static int add_half(struct capture *capture, uint32_t pid, const struct raw_manual *event)
+static int add_half(struct trace_index *trace, uint32_t pid, const struct raw_manual *event)
 {
-	if (vec_grow(&capture->halves, &capture->half_capacity, capture->half_count))
+	if (vec_grow(&trace->halves, &trace->half_capacity, trace->half_count))
 		return -ENOMEM;
-	capture->halves[capture->half_count] =
-		(struct async_half){event->time, event->value, capture->half_count,
+	trace->halves[trace->half_count] =
+		(struct async_half){event->time, event->value, trace->half_count,
 				    pid,	 event->name,  event->kind == MANUAL_ASYNC_START};
-	capture->half_count++;
+	trace->half_count++;
 	return 0;
 }
 
@@ -312,10 +313,10 @@ static int add_name(struct thread_events *thread, const struct raw_manual *event
 }
 
 /* Pairs over the borders of regions: the region of a start must know of its stop. */
-static int take_stop(struct capture *capture, struct thread_events *thread,
+static int take_stop(struct trace_index *trace, struct thread_events *thread,
 		     const struct raw_manual *event)
 {
-	struct accounting_total *total = &capture->timeline->accounting;
+	struct accounting_total *total = &trace->timeline->accounting;
 	struct start start;
 
 	if (!starts_stop(&thread->starts, event->value, &start)) {
@@ -323,7 +324,7 @@ static int take_stop(struct capture *capture, struct thread_events *thread,
 		return 0;
 	}
 	total->manual_unstopped--;
-	if (start.place == capture->region_count - 1)
+	if (start.place == trace->region_count - 1)
 		return 0;
 	if (vec_grow(&thread->stops, &thread->stop_capacity, thread->stop_count))
 		return -ENOMEM;
@@ -332,19 +333,19 @@ static int take_stop(struct capture *capture, struct thread_events *thread,
 	return 0;
 }
 
-static int take_event(struct capture *capture, struct thread_events *thread,
+static int take_event(struct trace_index *trace, struct thread_events *thread,
 		      const struct raw_manual *event, bool late)
 {
 	struct manual_run *run = &thread->runs[thread->run_count - 1];
-	uint32_t place = late ? CARRIED_START : (uint32_t)capture->region_count - 1;
+	uint32_t place = late ? CARRIED_START : (uint32_t)trace->region_count - 1;
 
 	switch (event->kind) {
 	case MANUAL_START:
 		run->scopes++;
-		capture->timeline->accounting.manual_unstopped++;
+		trace->timeline->accounting.manual_unstopped++;
 		return starts_push(&thread->starts, event->value, event->order, place);
 	case MANUAL_STOP:
-		return take_stop(capture, thread, event);
+		return take_stop(trace, thread, event);
 	case MANUAL_COMPLETE:
 		run->scopes++;
 		return 0;
@@ -355,7 +356,7 @@ static int take_event(struct capture *capture, struct thread_events *thread,
 	case MANUAL_ASYNC_START:
 	case MANUAL_ASYNC_STOP:
 		run->marks++;
-		return add_half(capture, thread->pid, event);
+		return add_half(trace, thread->pid, event);
 	default:
 		run->marks++;
 		return 0;
@@ -378,10 +379,10 @@ static void note_manual(struct thread_events *thread, const struct raw_manual *e
 	thread->has_written = true;
 }
 
-static int carry_manual(struct capture *capture, const struct thread_events *thread,
+static int carry_manual(struct trace_index *trace, const struct thread_events *thread,
 			const struct raw_manual *event, uint64_t ns, uint32_t order)
 {
-	struct carried *carried = carry(capture, thread, ns);
+	struct carried *carried = carry(trace, thread, ns);
 
 	if (!carried)
 		return -ENOMEM;
@@ -390,23 +391,23 @@ static int carry_manual(struct capture *capture, const struct thread_events *thr
 	return 0;
 }
 
-static int take_converted(struct capture *capture, struct thread_events *thread, uint64_t bound_ns,
-			  const struct raw_manual *event)
+static int take_converted(struct trace_index *trace, struct thread_events *thread,
+			  uint64_t bound_ns, const struct raw_manual *event)
 {
 	bool late = raw_manual_is_late(event, bound_ns, &thread->in_doubt);
-	int err = late ? carry_manual(capture, thread, event, event->time, event->order) : 0;
+	int err = late ? carry_manual(trace, thread, event, event->time, event->order) : 0;
 
 	/* Where it ends tells of unwound calls, in the region of that time. */
 	if (!err && late && event->kind == MANUAL_COMPLETE && event->value < bound_ns)
-		err = carry_manual(capture, thread, event, event->value, RAW_MANUAL_TOLD);
-	if (err || take_event(capture, thread, event, late))
+		err = carry_manual(trace, thread, event, event->value, RAW_MANUAL_TOLD);
+	if (err || take_event(trace, thread, event, late))
 		return -ENOMEM;
 	note_manual(thread, event);
 	return 0;
 }
 
-int capture_take_manual(struct capture *capture, const struct manual_event *event, uint16_t minor,
-			const char **wrong)
+int first_pass_add_manual(struct trace_index *trace, const struct manual_event *event,
+			  uint16_t minor, const char **wrong)
 {
 	struct thread_events *thread;
 	struct thread_mark *mark;
@@ -421,27 +422,27 @@ int capture_take_manual(struct capture *capture, const struct manual_event *even
 		*wrong = "an unknown kind of manual event";
 		return -EBADMSG;
 	}
-	*wrong = manual_wrong(capture->timeline, event);
+	*wrong = manual_wrong(trace->timeline, event);
 	if (*wrong)
 		return -EBADMSG;
-	thread = capture_thread(capture, event->pid, event->tid);
-	mark = thread ? enter_region(capture, thread) : NULL;
+	thread = trace_index_thread(trace, event->pid, event->tid);
+	mark = thread ? enter_region(trace, thread) : NULL;
 	if (!mark)
 		return -ENOMEM;
 	if (!thread->run_count || event->kind == MANUAL_THREAD_START)
-		err = begin_run(capture, thread, event);
+		err = begin_run(trace, thread, event);
 	if (err)
 		return err;
 	run = &thread->runs[thread->run_count - 1];
 	run->count++;
 	if (!run->usable) {
-		capture->unplaced++;
+		trace->unplaced++;
 		thread->manual_count++;
 		return 0;
 	}
 	raw = raw_manual_of(event, thread->manual_count,
-			    capture_clock(capture, run->clock, thread->pid), &thread->cursor);
-	err = take_converted(capture, thread, mark->bound_ns, &raw);
+			    trace_index_clock(trace, run->clock, thread->pid), &thread->cursor);
+	err = take_converted(trace, thread, mark->bound_ns, &raw);
 	thread->manual_count++;
 	return err;
 }
@@ -470,13 +471,12 @@ static int by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-void capture_settle_events(struct capture *capture)
+void first_pass_end(struct trace_index *trace)
 {
-	if (capture->carried_count)
-		qsort(capture->carried, capture->carried_count, sizeof(*capture->carried),
-		      by_region);
-	for (size_t i = 0; i < capture->thread_count; i++) {
-		struct thread_events *thread = &capture->threads[i];
+	if (trace->carried_count)
+		qsort(trace->carried, trace->carried_count, sizeof(*trace->carried), by_region);
+	for (size_t i = 0; i < trace->thread_count; i++) {
+		struct thread_events *thread = &trace->threads[i];
 
 		if (thread->stop_count)
 			qsort(thread->stops, thread->stop_count, sizeof(*thread->stops), by_start);

@@ -24,7 +24,7 @@ struct reader {
 	struct chunk chunk; /* at hand */
 	uint16_t minor;	    /* of the file */
 	struct footer_payload footer;
-	struct capture *capture;
+	struct trace_index *trace;
 	struct timeline *timeline;
 };
 
@@ -61,8 +61,7 @@ static int take_strings(struct reader *reader, const void *records, size_t lengt
 		if (!size)
 			return damaged(reader, "an empty string that has a number of its own");
 		padded = (size + 3u) & ~3u;
-		if (vec_grow(&timeline->names, &reader->capture->name_capacity,
-			     timeline->name_count))
+		if (vec_grow(&timeline->names, &reader->trace->name_capacity, timeline->name_count))
 			return -ENOMEM;
 		timeline->names[timeline->name_count] =
 			name_from_bytes((const char *)at + sizeof(size), size);
@@ -80,7 +79,7 @@ static int note_change(struct reader *reader, uint32_t process)
 	struct timeline *timeline = reader->timeline;
 	const struct process_info *info = &timeline->processes[process];
 
-	if (vec_grow(&timeline->process_changes, &reader->capture->change_capacity,
+	if (vec_grow(&timeline->process_changes, &reader->trace->change_capacity,
 		     timeline->process_change_count))
 		return -ENOMEM;
 	timeline->process_changes[timeline->process_change_count] =
@@ -103,39 +102,39 @@ static int redeclare(struct reader *reader, uint32_t index, const struct process
 }
 
 /* A segment is known by its process's pid and what the process is declared with. */
-static int note_segment(struct capture *capture, const struct process_info *process)
+static int note_segment(struct trace_index *trace, const struct process_info *process)
 {
 	uint64_t key = (uint64_t)process->pid << 32 | process->segment;
 	uint32_t i;
 
-	capture->tally_pid = 0;
-	if (hash_map_get(&capture->tally_by_segment, key, &i))
-		return hash_map_put(&capture->tally_index, process->pid, i);
-	i = (uint32_t)capture->tally_count;
-	if (vec_grow(&capture->tallies, &capture->tally_capacity, capture->tally_count) ||
-	    hash_map_put(&capture->tally_by_segment, key, i))
+	trace->tally_pid = 0;
+	if (hash_map_get(&trace->tally_by_segment, key, &i))
+		return hash_map_put(&trace->tally_index, process->pid, i);
+	i = (uint32_t)trace->tally_count;
+	if (vec_grow(&trace->tallies, &trace->tally_capacity, trace->tally_count) ||
+	    hash_map_put(&trace->tally_by_segment, key, i))
 		return -ENOMEM;
-	capture->tallies[capture->tally_count++] =
+	trace->tallies[trace->tally_count++] =
 		(struct segment_tally){.pid = process->pid, .segment = process->segment};
-	return hash_map_put(&capture->tally_index, process->pid, i);
+	return hash_map_put(&trace->tally_index, process->pid, i);
 }
 
 /* NULL: its process was not declared. */
-static struct segment_tally *tally_of(struct capture *capture, uint32_t pid)
+static struct segment_tally *tally_of(struct trace_index *trace, uint32_t pid)
 {
-	if (pid != capture->tally_pid) {
-		if (!hash_map_get(&capture->tally_index, pid, &capture->tally_latest))
+	if (pid != trace->tally_pid) {
+		if (!hash_map_get(&trace->tally_index, pid, &trace->tally_latest))
 			return NULL;
-		capture->tally_pid = pid;
+		trace->tally_pid = pid;
 	}
-	return &capture->tallies[capture->tally_latest];
+	return &trace->tallies[trace->tally_latest];
 }
 
 static int take_process(struct reader *reader, const void *record)
 {
 	const struct process_info *process = record;
 	struct timeline *timeline = reader->timeline;
-	struct hash_map *index = &reader->capture->process_index;
+	struct hash_map *index = &reader->trace->process_index;
 	uint32_t i;
 
 	if (!is_name(reader, process->name) || !is_name(reader, process->command))
@@ -144,12 +143,12 @@ static int take_process(struct reader *reader, const void *record)
 		return damaged(reader, "a process with an unknown clock");
 	if (process->start_ns > TIME_MAX || process->time_ns > TIME_MAX)
 		return damaged(reader, "a process at an impossible time");
-	if (note_segment(reader->capture, process))
+	if (note_segment(reader->trace, process))
 		return -ENOMEM;
 	if (hash_map_get(index, process->pid, &i) &&
 	    timeline->processes[i].start_ns == process->start_ns)
 		return redeclare(reader, i, process);
-	if (vec_grow(&timeline->processes, &reader->capture->process_capacity,
+	if (vec_grow(&timeline->processes, &reader->trace->process_capacity,
 		     timeline->process_count) ||
 	    hash_map_put(index, process->pid, (uint32_t)timeline->process_count))
 		return -ENOMEM;
@@ -168,7 +167,7 @@ static int take_thread(struct reader *reader, const void *record)
 		return damaged(reader, "an unknown kind of change of a thread");
 	if (info->start_ns > TIME_MAX || info->time_ns > TIME_MAX)
 		return damaged(reader, "a thread at an impossible time");
-	thread = capture_thread(reader->capture, info->pid, info->tid);
+	thread = trace_index_thread(reader->trace, info->pid, info->tid);
 	if (!thread || vec_grow(&thread->infos, &thread->info_capacity, thread->info_count))
 		return -ENOMEM;
 	thread->infos[thread->info_count++] = *info;
@@ -184,7 +183,7 @@ static int take_function(struct reader *reader, const void *record)
 		return damaged(reader, "functions out of order");
 	if (!is_name(reader, function->name) || !is_name(reader, function->module))
 		return damaged(reader, "a function with a name that is not in the file");
-	if (vec_grow(&timeline->functions, &reader->capture->function_capacity,
+	if (vec_grow(&timeline->functions, &reader->trace->function_capacity,
 		     timeline->function_count))
 		return -ENOMEM;
 	memset(&timeline->functions[function->id], 0, sizeof(timeline->functions[0]));
@@ -195,22 +194,22 @@ static int take_function(struct reader *reader, const void *record)
 static int take_anchor(struct reader *reader, const void *record)
 {
 	const struct clock_anchor *anchor = record;
-	struct capture *capture = reader->capture;
+	struct trace_index *trace = reader->trace;
 
 	if (anchor->clock < CLOCK_ID_MONOTONIC || anchor->clock > CLOCK_ID_CNTVCT)
 		return damaged(reader, "an anchor of an unknown clock");
 	if (anchor->ns > TIME_MAX)
 		return damaged(reader, "an anchor at an impossible time");
-	if (vec_grow(&capture->anchors, &capture->anchor_capacity, capture->anchor_count))
+	if (vec_grow(&trace->anchors, &trace->anchor_capacity, trace->anchor_count))
 		return -ENOMEM;
-	capture->anchors[capture->anchor_count++] = *anchor;
+	trace->anchors[trace->anchor_count++] = *anchor;
 	return 0;
 }
 
 static int take_hooked(struct reader *reader, const void *record)
 {
 	const char *wrong;
-	int err = capture_take_hooked(reader->capture, record, &wrong);
+	int err = first_pass_add_hooked(reader->trace, record, &wrong);
 
 	return err == -EBADMSG ? damaged(reader, wrong) : err;
 }
@@ -219,8 +218,8 @@ static int take_manual(struct reader *reader, const void *record)
 {
 	const char *wrong;
 	struct segment_tally *tally =
-		tally_of(reader->capture, ((const struct manual_event *)record)->pid);
-	int err = capture_take_manual(reader->capture, record, reader->minor, &wrong);
+		tally_of(reader->trace, ((const struct manual_event *)record)->pid);
+	int err = first_pass_add_manual(reader->trace, record, reader->minor, &wrong);
 
 	if (tally)
 		tally->events++;
@@ -231,7 +230,7 @@ static int take_loss(struct reader *reader, const void *record)
 {
 	const struct loss_event *loss = record;
 	struct timeline *timeline = reader->timeline;
-	struct segment_tally *tally = tally_of(reader->capture, loss->pid);
+	struct segment_tally *tally = tally_of(reader->trace, loss->pid);
 
 	if (tally && (loss->place == LOSS_SEGMENT_LAP || loss->place == LOSS_WRITTEN_OFF))
 		tally->lost += loss->count;
@@ -239,7 +238,7 @@ static int take_loss(struct reader *reader, const void *record)
 		return reader->minor > SCOPE_FILE_MINOR
 			       ? 0
 			       : damaged(reader, "a loss at an unknown place");
-	if (vec_grow(&timeline->losses, &reader->capture->loss_capacity, timeline->loss_count))
+	if (vec_grow(&timeline->losses, &reader->trace->loss_capacity, timeline->loss_count))
 		return -ENOMEM;
 	timeline->losses[timeline->loss_count++] = *loss;
 	return 0;
@@ -262,12 +261,11 @@ static int take_function_account(struct reader *reader, const void *record)
 
 static int take_segment_accounting(struct reader *reader, const void *record)
 {
-	struct capture *capture = reader->capture;
+	struct trace_index *trace = reader->trace;
 
-	if (vec_grow(&capture->segments, &capture->segment_capacity, capture->segment_count))
+	if (vec_grow(&trace->segments, &trace->segment_capacity, trace->segment_count))
 		return -ENOMEM;
-	memcpy(&capture->segments[capture->segment_count++], record,
-	       sizeof(struct segment_accounting));
+	memcpy(&trace->segments[trace->segment_count++], record, sizeof(struct segment_accounting));
 	return 0;
 }
 
@@ -297,12 +295,12 @@ static int take_chunk(struct reader *reader)
 	const struct chunk *chunk = &reader->chunk;
 
 	if (chunk->type < CHUNK_FOOTER)
-		reader->capture->records[chunk->type] += chunk->count;
+		reader->trace->records[chunk->type] += chunk->count;
 	if (chunk->type == CHUNK_STRING)
 		return take_strings(reader, chunk->payload, chunk->length);
 	for (uint32_t i = 0; i < chunk->count && takers[chunk->type]; i++) {
 		bool timed = chunk->type == CHUNK_HOOKED || chunk->type == CHUNK_MANUAL;
-		int err = timed ? capture_enter(reader->capture, chunk->offset, i) : 0;
+		int err = timed ? first_pass_enter_region(reader->trace, chunk->offset, i) : 0;
 
 		if (!err)
 			err = takers[chunk->type](reader, chunk->payload + (size_t)i * chunk->size);
@@ -329,15 +327,15 @@ static void take_header(struct reader *reader)
 	timeline->kernel = file->kernel;
 	timeline->command = file->command;
 	file->host = file->kernel = file->command = NULL;
-	reader->capture->records[CHUNK_HEADER]++;
+	reader->trace->records[CHUNK_HEADER]++;
 }
 
 /* names[0] is the empty name. */
-static int add_empty_name(struct capture *capture)
+static int add_empty_name(struct trace_index *trace)
 {
-	struct timeline *timeline = capture->timeline;
+	struct timeline *timeline = trace->timeline;
 
-	if (vec_grow(&timeline->names, &capture->name_capacity, 0))
+	if (vec_grow(&timeline->names, &trace->name_capacity, 0))
 		return -ENOMEM;
 	timeline->names[0] = strdup("");
 	if (!timeline->names[0])
@@ -364,11 +362,11 @@ static void conclude(struct reader *reader, const struct chunk_reader *chunks)
 /* ---- what must be known before: how clocks are converted ---- */
 
 /* A process's last clock, for threads of which it was not told in time. */
-static int take_clock(struct capture *capture, const struct process_info *process)
+static int take_clock(struct trace_index *trace, const struct process_info *process)
 {
 	if (process->clock < CLOCK_ID_MONOTONIC || process->clock > CLOCK_ID_CNTVCT)
 		return 0;
-	return hash_map_put(&capture->clock_index, process->pid, process->clock);
+	return hash_map_put(&trace->clock_index, process->pid, process->clock);
 }
 
 static int take_early(struct reader *reader)
@@ -382,7 +380,7 @@ static int take_early(struct reader *reader)
 		if (chunk->type == CHUNK_ANCHOR)
 			err = take_anchor(reader, record);
 		else if (chunk->type == CHUNK_PROCESS)
-			err = take_clock(reader->capture, (const struct process_info *)record);
+			err = take_clock(reader->trace, (const struct process_info *)record);
 	}
 	return err;
 }
@@ -424,7 +422,7 @@ static int read_early(struct reader *reader, const struct index_entry *entries, 
 
 static int read_clocks(struct reader *reader)
 {
-	struct capture *capture = reader->capture;
+	struct trace_index *trace = reader->trace;
 	struct index_entry *entries = NULL;
 	size_t count;
 	int err = scope_file_index_read(reader->file, &entries, &count);
@@ -433,15 +431,15 @@ static int read_clocks(struct reader *reader)
 		err = read_early(reader, entries, count);
 	free(entries);
 	for (uint32_t clock = CLOCK_ID_MONOTONIC; clock < CLOCKS && !err; clock++)
-		err = clock_line_build(&capture->clocks[clock], clock, capture->anchors,
-				       capture->anchor_count);
+		err = clock_line_build(&trace->clocks[clock], clock, trace->anchors,
+				       trace->anchor_count);
 	return err;
 }
 
 static int read_chunks(struct reader *reader)
 {
 	struct chunk_reader *chunks = chunk_reader_create(reader->file);
-	int err = chunks ? add_empty_name(reader->capture) : -ENOMEM, more = 1;
+	int err = chunks ? add_empty_name(reader->trace) : -ENOMEM, more = 1;
 
 	if (!err)
 		err = read_clocks(reader);
@@ -530,18 +528,18 @@ static struct scope_file *open_file(const char *path)
 	return file;
 }
 
-int capture_load(const char *path, struct capture *capture)
+int trace_index_load(const char *path, struct trace_index *trace)
 {
 	struct reader reader = {
-		.file = open_file(path), .capture = capture, .timeline = capture->timeline};
+		.file = open_file(path), .trace = trace, .timeline = trace->timeline};
 	int err;
 
 	if (!reader.file)
 		return -errno;
-	capture->file = reader.file;
+	trace->file = reader.file;
 	err = read_chunks(&reader);
 	if (!err)
-		capture_settle_events(capture);
+		first_pass_end(trace);
 	if (err == -ENOMEM)
 		log_error("out of memory while reading the capture %s", path);
 	return err;
@@ -559,29 +557,29 @@ static void thread_events_clear(struct thread_events *thread)
 	starts_clear(&thread->starts);
 }
 
-void capture_clear(struct capture *capture)
+void trace_index_clear(struct trace_index *trace)
 {
-	for (size_t i = 0; i < capture->thread_count; i++)
-		thread_events_clear(&capture->threads[i]);
+	for (size_t i = 0; i < trace->thread_count; i++)
+		thread_events_clear(&trace->threads[i]);
 	for (uint32_t clock = 0; clock < CLOCKS; clock++)
-		clock_line_clear(&capture->clocks[clock]);
-	free(capture->threads);
-	free(capture->by_name);
-	hash_map_clear(&capture->thread_index);
-	hash_map_clear(&capture->process_index);
-	hash_map_clear(&capture->clock_index);
-	free(capture->anchors);
-	free(capture->segments);
-	free(capture->tallies);
-	hash_map_clear(&capture->tally_index);
-	hash_map_clear(&capture->tally_by_segment);
-	free(capture->regions);
-	free(capture->carried);
-	free(capture->halves);
-	free(capture->lanes);
-	free(capture->segment_losses);
-	free(capture->ring_losses);
-	if (capture->file)
-		scope_file_close(capture->file);
-	memset(capture, 0, sizeof(*capture));
+		clock_line_clear(&trace->clocks[clock]);
+	free(trace->threads);
+	free(trace->by_name);
+	hash_map_clear(&trace->thread_index);
+	hash_map_clear(&trace->process_index);
+	hash_map_clear(&trace->clock_index);
+	free(trace->anchors);
+	free(trace->segments);
+	free(trace->tallies);
+	hash_map_clear(&trace->tally_index);
+	hash_map_clear(&trace->tally_by_segment);
+	free(trace->regions);
+	free(trace->carried);
+	free(trace->halves);
+	free(trace->lanes);
+	free(trace->segment_losses);
+	free(trace->ring_losses);
+	if (trace->file)
+		scope_file_close(trace->file);
+	memset(trace, 0, sizeof(*trace));
 }

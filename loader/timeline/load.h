@@ -56,7 +56,7 @@ struct manual_run {
 	uint32_t scopes, marks;
 	uint64_t first_ns, last_ns; /* of its first record, and the latest */
 	uint64_t earliest_ns;
-	size_t source; /* index of its lane in capture.lanes; SIZE_MAX: it has none */
+	size_t source; /* index of its lane in trace_index.lanes; SIZE_MAX: it has none */
 	bool headless; /* does not begin with a THREAD_START */
 	bool usable;   /* its clock can be converted: else none of it is shown */
 	uint8_t ring;
@@ -122,7 +122,7 @@ struct thread_events {
 	size_t end_count, end_capacity;
 	struct turn_count *turns; /* by time */
 	size_t turn_count;
-	size_t first_lane, lane_end; /* its lanes in capture.lanes */
+	size_t first_lane, lane_end; /* its lanes in trace_index.lanes */
 	/* While the file is first read: */
 	struct starts starts;
 	struct clock_cursor cursor;
@@ -179,7 +179,7 @@ struct segment_tally {
 	uint64_t lost; /* also those written off */
 };
 
-struct capture {
+struct trace_index {
 	/* names, processes, functions, losses and the header go straight here */
 	struct timeline *timeline;
 	struct scope_file *file;
@@ -225,20 +225,22 @@ struct capture {
 /*
  * Reads the file into *capture, whose timeline and region_records are given and which is otherwise
  * zero. 0 or -errno as timeline_open() has it, said; what was read so far is freed by
- * capture_clear() and timeline_close().
+ * trace_index_clear() and timeline_close().
  */
-int capture_load(const char *path, struct capture *capture);
-void capture_clear(struct capture *capture);
+int trace_index_load(const char *path, struct trace_index *trace);
+void trace_index_clear(struct trace_index *trace);
 
 /*
  * The thread, or NULL if the file was not seen to have it; and made if need be, or NULL when out of
  * memory.
  */
-struct thread_events *capture_find_thread(struct capture *capture, uint32_t pid, uint32_t tid);
-struct thread_events *capture_thread(struct capture *capture, uint32_t pid, uint32_t tid);
+struct thread_events *trace_index_find_thread(struct trace_index *trace, uint32_t pid,
+					      uint32_t tid);
+struct thread_events *trace_index_thread(struct trace_index *trace, uint32_t pid, uint32_t tid);
 
 /* The line of the run's clock; unusable if it cannot be converted. */
-const struct clock_line *capture_clock(const struct capture *capture, uint32_t clock, uint32_t pid);
+const struct clock_line *trace_index_clock(const struct trace_index *trace, uint32_t clock,
+					   uint32_t pid);
 
 /* What is kept of a record that was checked; a manual event's times are converted. */
 struct raw_call raw_call_of(const struct hooked_scope *scope, uint32_t order);

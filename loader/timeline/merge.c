@@ -266,13 +266,14 @@ size_t merge_losses(struct loss_event *losses, size_t count)
 }
 
 /* Number of losses that come before (pid, ring, first_ns > `ns`). */
-static size_t losses_up_to(const struct capture *capture, uint32_t pid, uint16_t ring, uint64_t ns)
+static size_t losses_up_to(const struct trace_index *trace, uint32_t pid, uint16_t ring,
+			   uint64_t ns)
 {
 	const struct loss_event key = {.pid = pid, .index = ring, .first_ns = ns};
 	size_t low;
 
-	SEARCH_FIRST(low, capture->segment_loss_count,
-		     loss_order(&capture->segment_losses[low], &key) <= 0);
+	SEARCH_FIRST(low, trace->segment_loss_count,
+		     loss_order(&trace->segment_losses[low], &key) <= 0);
 	return low;
 }
 
@@ -283,15 +284,15 @@ static size_t losses_up_to(const struct capture *capture, uint32_t pid, uint16_t
  */
 static void cut_at_loss(const struct merge *merge, struct scope *scope)
 {
-	const struct capture *capture = merge->input.capture;
+	const struct trace_index *trace = merge->input.trace;
 	uint32_t pid = merge->lane->pid;
 	uint8_t ring = merge->run->ring;
 	/* The loss before may have begun earlier and lasted until after the start. */
-	size_t i = losses_up_to(capture, pid, ring, scope->start_ns);
-	const struct loss_event *loss = i ? &capture->segment_losses[i - 1] : NULL;
+	size_t i = losses_up_to(trace, pid, ring, scope->start_ns);
+	const struct loss_event *loss = i ? &trace->segment_losses[i - 1] : NULL;
 
 	if (!loss || loss->pid != pid || loss->index != ring || loss->last_ns < scope->start_ns)
-		loss = i < capture->segment_loss_count ? &capture->segment_losses[i] : NULL;
+		loss = i < trace->segment_loss_count ? &trace->segment_losses[i] : NULL;
 	if (!loss || loss->pid != pid || loss->index != ring)
 		return;
 	scope->end_ns = loss->first_ns > scope->start_ns ? loss->first_ns : scope->start_ns;
@@ -350,8 +351,7 @@ static size_t sort_completes(struct merge *merge, uint64_t bound_ns)
 
 static struct scope hooked_scope(const struct merge *merge, const struct raw_call *call)
 {
-	const struct function_info *info =
-		&merge->input.capture->timeline->functions[call->id].info;
+	const struct function_info *info = &merge->input.trace->timeline->functions[call->id].info;
 
 	return (struct scope){
 		.start_ns = call->start_ns,
@@ -716,9 +716,9 @@ static size_t first_not_over(const struct interval *intervals, size_t count, uin
  */
 static bool manual_lacks(const struct merge *merge, const struct scope *scope)
 {
-	const struct capture *capture = merge->input.capture;
-	size_t before = losses_up_to(capture, merge->lane->pid, merge->run->ring, scope->end_ns);
-	const struct loss_event *loss = before ? &capture->segment_losses[before - 1] : NULL;
+	const struct trace_index *trace = merge->input.trace;
+	size_t before = losses_up_to(trace, merge->lane->pid, merge->run->ring, scope->end_ns);
+	const struct loss_event *loss = before ? &trace->segment_losses[before - 1] : NULL;
 
 	return loss && loss->pid == merge->lane->pid && loss->index == merge->run->ring &&
 	       loss->last_ns >= scope->start_ns;
@@ -728,21 +728,21 @@ static bool manual_lacks(const struct merge *merge, const struct scope *scope)
  * inside. */
 static bool hooked_lacks(const struct merge *merge, const struct scope *scope)
 {
-	const struct capture *capture = merge->input.capture;
-	size_t at = first_not_over(capture->ring_losses, capture->ring_loss_count, scope->start_ns);
+	const struct trace_index *trace = merge->input.trace;
+	size_t at = first_not_over(trace->ring_losses, trace->ring_loss_count, scope->start_ns);
 
-	return at < capture->ring_loss_count && capture->ring_losses[at].first_ns <= scope->end_ns;
+	return at < trace->ring_loss_count && trace->ring_losses[at].first_ns <= scope->end_ns;
 }
 
 static void flag_losses(struct merge *merge)
 {
-	const struct capture *capture = merge->input.capture;
+	const struct trace_index *trace = merge->input.trace;
 
 	for (size_t i = 0; i < merge->part->scope_count; i++) {
 		struct scope *scope = &merge->part->scopes[i];
 		bool lacks = scope->kind == SCOPE_HOOKED
-				     ? capture->ring_loss_count && hooked_lacks(merge, scope)
-				     : capture->segment_loss_count && manual_lacks(merge, scope);
+				     ? trace->ring_loss_count && hooked_lacks(merge, scope)
+				     : trace->segment_loss_count && manual_lacks(merge, scope);
 
 		if (lacks)
 			scope->flags |= SCOPE_FLAG_LOST;
@@ -797,7 +797,7 @@ static int take_scopes(struct merge *merge, const struct raw_call *calls, size_t
 int merge_part(struct merge *merge, const struct raw_call *calls, size_t count, uint64_t bound_ns,
 	       struct merge_room *room, struct lane_part *part)
 {
-	const struct capture *capture = merge->input.capture;
+	const struct trace_index *trace = merge->input.trace;
 	int err;
 
 	memset(part, 0, sizeof(*part));
@@ -811,7 +811,7 @@ int merge_part(struct merge *merge, const struct raw_call *calls, size_t count, 
 		err = attach_marks(merge);
 	if (!err)
 		err = sweep_part(merge);
-	if (!err && (capture->ring_loss_count || capture->segment_loss_count))
+	if (!err && (trace->ring_loss_count || trace->segment_loss_count))
 		flag_losses(merge);
 	merge->scopes_told += part->scope_count;
 	return err;

@@ -13,7 +13,7 @@
 struct merge;
 
 struct merge_input {
-	const struct capture *capture;
+	const struct trace_index *trace;
 	const struct thread_events *thread;
 	const struct lane_source *source;
 };

@@ -23,9 +23,9 @@
 
 /* Demangled names are appended, since a manual scope may have the same string for its name and keeps it as it
  * is. */
-static int demangle_functions(struct capture *capture)
+static int demangle_functions(struct trace_index *trace)
 {
-	struct timeline *timeline = capture->timeline;
+	struct timeline *timeline = trace->timeline;
 
 	for (size_t i = 0; i < timeline->function_count; i++) {
 		uint32_t *name = &timeline->functions[i].info.name;
@@ -34,7 +34,7 @@ static int demangle_functions(struct capture *capture)
 		if (!shown)
 			continue;
 		if (timeline->name_count >= UINT32_MAX ||
-		    vec_grow(&timeline->names, &capture->name_capacity, timeline->name_count)) {
+		    vec_grow(&timeline->names, &trace->name_capacity, timeline->name_count)) {
 			free(shown);
 			return -ENOMEM;
 		}
@@ -81,21 +81,21 @@ static void settle_thread(struct timeline *timeline, const struct thread_events 
 }
 
 /* Lets the capture begin and end no later and no earlier than what it holds. */
-static void settle_times(struct capture *capture)
+static void settle_times(struct trace_index *trace)
 {
-	struct timeline *timeline = capture->timeline;
+	struct timeline *timeline = trace->timeline;
 
-	for (size_t i = 0; i < capture->thread_count; i++)
-		settle_thread(timeline, &capture->threads[i]);
+	for (size_t i = 0; i < trace->thread_count; i++)
+		settle_thread(timeline, &trace->threads[i]);
 	if (timeline->end_ns < timeline->start_ns)
 		timeline->end_ns = timeline->start_ns;
-	if (capture->unplaced)
+	if (trace->unplaced)
 		log_warning(
 			"%" PRIu64
 			" manual events cannot be placed in time and are left out: the capture "
 			"holds fewer than "
 			"two anchors of their clock (it was probably cut short in its first second)",
-			capture->unplaced);
+			trace->unplaced);
 }
 
 /* ---- losses ---- */
@@ -108,10 +108,10 @@ static int by_first_ns(const void *a, const void *b)
 }
 
 /* The times in which calls were lost, ascending and apart: the losses are sorted. */
-static void join_ring_losses(struct capture *capture)
+static void join_ring_losses(struct trace_index *trace)
 {
-	const struct timeline *timeline = capture->timeline;
-	struct interval *intervals = capture->ring_losses;
+	const struct timeline *timeline = trace->timeline;
+	struct interval *intervals = trace->ring_losses;
 	size_t count = 0;
 
 	for (size_t i = 0; i < timeline->loss_count; i++) {
@@ -127,29 +127,28 @@ static void join_ring_losses(struct capture *capture)
 		}
 		intervals[count++] = (struct interval){loss->first_ns, last};
 	}
-	capture->ring_loss_count = count;
+	trace->ring_loss_count = count;
 }
 
-static int sort_losses(struct capture *capture)
+static int sort_losses(struct trace_index *trace)
 {
-	struct timeline *timeline = capture->timeline;
+	struct timeline *timeline = trace->timeline;
 
 	if (!timeline->loss_count)
 		return 0;
 	qsort(timeline->losses, timeline->loss_count, sizeof(*timeline->losses), by_first_ns);
-	capture->segment_losses = calloc(timeline->loss_count, sizeof(*capture->segment_losses));
-	capture->ring_losses = calloc(timeline->loss_count, sizeof(*capture->ring_losses));
-	if (!capture->segment_losses || !capture->ring_losses)
+	trace->segment_losses = calloc(timeline->loss_count, sizeof(*trace->segment_losses));
+	trace->ring_losses = calloc(timeline->loss_count, sizeof(*trace->ring_losses));
+	if (!trace->segment_losses || !trace->ring_losses)
 		return -ENOMEM;
 	for (size_t i = 0; i < timeline->loss_count; i++) {
 		const struct loss_event *loss = &timeline->losses[i];
 
 		if (loss_is_manual(loss))
-			capture->segment_losses[capture->segment_loss_count++] = *loss;
+			trace->segment_losses[trace->segment_loss_count++] = *loss;
 	}
-	capture->segment_loss_count =
-		merge_losses(capture->segment_losses, capture->segment_loss_count);
-	join_ring_losses(capture);
+	trace->segment_loss_count = merge_losses(trace->segment_losses, trace->segment_loss_count);
+	join_ring_losses(trace);
 	return 0;
 }
 
@@ -169,12 +168,12 @@ static const struct process_change *change_at(const struct timeline *timeline, u
 }
 
 /* The name that the process had at the time; 0 for the last one. */
-static uint32_t process_name_at(const struct capture *capture, uint32_t pid, uint64_t ns)
+static uint32_t process_name_at(const struct trace_index *trace, uint32_t pid, uint64_t ns)
 {
-	const struct timeline *timeline = capture->timeline;
+	const struct timeline *timeline = trace->timeline;
 	uint32_t process;
 
-	if (!hash_map_get(&capture->process_index, pid, &process))
+	if (!hash_map_get(&trace->process_index, pid, &process))
 		return 0;
 	return ns ? change_at(timeline, process, ns)->name : timeline->processes[process].name;
 }
@@ -217,7 +216,7 @@ static int add_own_names(const struct thread_events *thread, struct lane *lane,
 }
 
 /* Moves the span's names to the lane: by time, those alike beside each other as one. */
-static int name_lane(const struct capture *capture, const struct thread_events *thread,
+static int name_lane(const struct trace_index *trace, const struct thread_events *thread,
 		     struct lane *lane, struct lane_span *span)
 {
 	int err = span->has_manual ? add_own_names(thread, lane, span) : 0;
@@ -237,7 +236,7 @@ static int name_lane(const struct capture *capture, const struct thread_events *
 		lane->name = lane->names[kept - 1].name;
 	/* As the kernel does it: a thread has its process's name until it gets one of its own. */
 	if (!lane->name)
-		lane->name = process_name_at(capture, lane->pid,
+		lane->name = process_name_at(trace, lane->pid,
 					     lane->pid == lane->tid ? 0 : lane->start_ns);
 	return err;
 }
@@ -249,10 +248,10 @@ static void lane_clear(struct lane *lane)
 	free(lane->names);
 }
 
-static int make_lane(struct capture *capture, const struct thread_events *thread,
+static int make_lane(struct trace_index *trace, const struct thread_events *thread,
 		     struct lane_span *span, struct lane_source *source, size_t *capacity)
 {
-	struct timeline *timeline = capture->timeline;
+	struct timeline *timeline = trace->timeline;
 	const struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
 	struct lane *lane;
 
@@ -267,109 +266,107 @@ static int make_lane(struct capture *capture, const struct thread_events *thread
 	lane->end_ns = span->exit_ns ? source->last_ns : 0;
 	lane->scope_count = (size_t)(span->call_end - span->call_first) + (run ? run->scopes : 0);
 	lane->mark_count = run ? run->marks : 0;
-	return name_lane(capture, thread, lane, span);
+	return name_lane(trace, thread, lane, span);
 }
 
 /* What is shown of a span is a lane; if nothing is, there is none. */
-static int add_lane(struct capture *capture, struct thread_events *thread, struct lane_plan *plan,
+static int add_lane(struct trace_index *trace, struct thread_events *thread, struct lane_plan *plan,
 		    size_t index, size_t *capacity)
 {
-	struct lane_source *source = &capture->lanes[capture->lane_count];
+	struct lane_source *source = &trace->lanes[trace->lane_count];
 	struct lane_span *span = &plan->spans[index];
 	struct manual_run *run = span->has_manual ? &thread->runs[span->run] : NULL;
 
 	if (run)
-		run->source = capture->lane_count;
-	capture->lane_count++;
+		run->source = trace->lane_count;
+	trace->lane_count++;
 	*source = (struct lane_source){
 		.begin_ns = span->begin_ns,
 		.end_ns = index + 1 < plan->count ? plan->spans[index + 1].begin_ns : UINT64_MAX,
-		.last_ns = lane_span_last(plan, index, thread, capture->timeline->end_ns),
+		.last_ns = lane_span_last(plan, index, thread, trace->timeline->end_ns),
 		.run = run ? (uint32_t)span->run : UINT32_MAX,
 		.lane = SIZE_MAX,
 	};
 	if (span->call_end == span->call_first && !(run && (run->scopes || run->marks)))
 		return 0;
-	return make_lane(capture, thread, span, source, capacity);
+	return make_lane(trace, thread, span, source, capacity);
 }
 
-static int add_lanes(struct capture *capture, struct thread_events *thread, size_t *capacity)
+static int add_lanes(struct trace_index *trace, struct thread_events *thread, size_t *capacity)
 {
 	struct lane_plan plan;
 	int err = lane_plan_make(&plan, thread);
 
-	if (!err && vec_reserve((void **)&capture->lanes, &capture->lane_capacity,
-				capture->lane_count + plan.count, sizeof(*capture->lanes)))
+	if (!err && vec_reserve((void **)&trace->lanes, &trace->lane_capacity,
+				trace->lane_count + plan.count, sizeof(*trace->lanes)))
 		err = -ENOMEM;
-	thread->first_lane = capture->lane_count;
+	thread->first_lane = trace->lane_count;
 	for (size_t i = 0; i < plan.count && !err; i++)
-		err = add_lane(capture, thread, &plan, i, capacity);
-	thread->lane_end = capture->lane_count;
+		err = add_lane(trace, thread, &plan, i, capacity);
+	thread->lane_end = trace->lane_count;
 	lane_plan_clear(&plan);
 	return err;
 }
 
 static int by_thread(const void *a, const void *b, void *context)
 {
-	const struct capture *capture = context;
-	const struct thread_events *x = &capture->threads[*(const uint32_t *)a];
-	const struct thread_events *y = &capture->threads[*(const uint32_t *)b];
+	const struct trace_index *trace = context;
+	const struct thread_events *x = &trace->threads[*(const uint32_t *)a];
+	const struct thread_events *y = &trace->threads[*(const uint32_t *)b];
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static int sort_threads(struct capture *capture)
+static int sort_threads(struct trace_index *trace)
 {
-	capture->by_name = calloc(capture->thread_count + 1, sizeof(*capture->by_name));
-	if (!capture->by_name)
+	trace->by_name = calloc(trace->thread_count + 1, sizeof(*trace->by_name));
+	if (!trace->by_name)
 		return -ENOMEM;
-	for (size_t i = 0; i < capture->thread_count; i++)
-		capture->by_name[i] = (uint32_t)i;
-	qsort_r(capture->by_name, capture->thread_count, sizeof(*capture->by_name), by_thread,
-		capture);
+	for (size_t i = 0; i < trace->thread_count; i++)
+		trace->by_name[i] = (uint32_t)i;
+	qsort_r(trace->by_name, trace->thread_count, sizeof(*trace->by_name), by_thread, trace);
 	return 0;
 }
 
 /* Where a tid was used by several threads with calls of their own, these must be counted. */
-static int count_turns(struct capture *capture)
+static int count_turns(struct trace_index *trace)
 {
-	bool *wanted = calloc(capture->thread_count + 1, sizeof(*wanted)), any = false;
+	bool *wanted = calloc(trace->thread_count + 1, sizeof(*wanted)), any = false;
 	int err = wanted ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < capture->thread_count && !err; i++) {
-		err = lane_turns_note(&capture->threads[i], &wanted[i]);
+	for (size_t i = 0; i < trace->thread_count && !err; i++) {
+		err = lane_turns_note(&trace->threads[i], &wanted[i]);
 		any = any || wanted[i];
 	}
 	if (!err && any)
-		err = visit_turns(capture, wanted);
+		err = visit_turns(trace, wanted);
 	free(wanted);
 	return err;
 }
 
 /* Lanes come out by process and thread, and of one tid in the order in which its threads lived. */
-static int plan_lanes(struct capture *capture)
+static int plan_lanes(struct trace_index *trace)
 {
 	size_t capacity = 0;
-	int err = sort_threads(capture);
+	int err = sort_threads(trace);
 
 	if (!err)
-		err = count_turns(capture);
-	for (size_t i = 0; i < capture->thread_count && !err; i++)
-		err = add_lanes(capture, &capture->threads[capture->by_name[i]], &capacity);
+		err = count_turns(trace);
+	for (size_t i = 0; i < trace->thread_count && !err; i++)
+		err = add_lanes(trace, &trace->threads[trace->by_name[i]], &capacity);
 	return err;
 }
 
 /* Unwound calls whose end may lie in another region than they began in. */
-static int note_unwound(struct capture *capture)
+static int note_unwound(struct trace_index *trace)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < capture->thread_count; i++)
-		any = any ||
-		      (capture->threads[i].any_unwound && capture->threads[i].mark_count > 1);
-	return any ? visit_unwound(capture) : 0;
+	for (size_t i = 0; i < trace->thread_count; i++)
+		any = any || (trace->threads[i].any_unwound && trace->threads[i].mark_count > 1);
+	return any ? visit_unwound(trace) : 0;
 }
 
 /* ---- accounting ---- */
@@ -385,11 +382,11 @@ static bool accounted(const struct timeline *timeline)
 }
 
 /* True if the file has no account at all of what is in it, of functions or else of segments. */
-static bool lacks_accounts(const struct capture *capture)
+static bool lacks_accounts(const struct trace_index *trace)
 {
-	if (capture->timeline->function_count)
-		return !accounted(capture->timeline);
-	return capture->records[CHUNK_MANUAL] && !capture->segment_count;
+	if (trace->timeline->function_count)
+		return !accounted(trace->timeline);
+	return trace->records[CHUNK_MANUAL] && !trace->segment_count;
 }
 
 /* All that is known of it: what of it was drained. */
@@ -401,16 +398,16 @@ static void count_function(struct accounting_total *total, const struct function
 	total->sum.instants += entry->in_file.instants;
 }
 
-static const struct segment_tally *find_tally(const struct capture *capture,
+static const struct segment_tally *find_tally(const struct trace_index *trace,
 					      const struct segment_accounting *counts)
 {
 	static const struct segment_tally none;
 
 	uint32_t i;
 
-	if (hash_map_get(&capture->tally_by_segment, (uint64_t)counts->pid << 32 | counts->segment,
+	if (hash_map_get(&trace->tally_by_segment, (uint64_t)counts->pid << 32 | counts->segment,
 			 &i))
-		return &capture->tallies[i];
+		return &trace->tallies[i];
 	return &none;
 }
 
@@ -419,19 +416,19 @@ static const struct segment_tally *find_tally(const struct capture *capture,
  * read, one of which may have no account, as nobody drained when its process ended. Of a capture
  * that goes on one file does not hold what the accounts of the others' segments tell.
  */
-static bool add_segments(const struct capture *capture, struct accounting_total *total)
+static bool add_segments(const struct trace_index *trace, struct accounting_total *total)
 {
-	bool shared = !capture->segment_count;
+	bool shared = !trace->segment_count;
 
-	for (size_t i = 0; i < capture->segment_count; i++) {
-		const struct segment_accounting *counts = &capture->segments[i];
+	for (size_t i = 0; i < trace->segment_count; i++) {
+		const struct segment_accounting *counts = &trace->segments[i];
 		const struct segment_tally *tally;
 
 		shared |= counts->segment != 0;
 		if (!counts->segment) {
 			accounting_add_segment(total, counts);
 		} else if (!total->open) {
-			tally = find_tally(capture, counts);
+			tally = find_tally(trace, counts);
 			accounting_add_shared_segment(total, counts, tally->events, tally->lost);
 		}
 	}
@@ -439,10 +436,10 @@ static bool add_segments(const struct capture *capture, struct accounting_total 
 }
 
 /* What holds for each function holds for their sum, as the identities are sums themselves. */
-static void judge(struct capture *capture)
+static void judge(struct trace_index *trace)
 {
-	const struct timeline *timeline = capture->timeline;
-	struct accounting_total *total = &capture->timeline->accounting;
+	const struct timeline *timeline = trace->timeline;
+	struct accounting_total *total = &trace->timeline->accounting;
 
 	if (timeline->truncated)
 		accounting_fail(
@@ -451,7 +448,7 @@ static void judge(struct capture *capture)
 			" bytes, %.6f s after its start: what came later is missing, and its accounting",
 			timeline->truncated_at,
 			(double)(timeline->end_ns - timeline->start_ns) / 1e9);
-	total->open = !timeline->truncated && lacks_accounts(capture);
+	total->open = !timeline->truncated && lacks_accounts(trace);
 	for (size_t i = 0; i < timeline->function_count; i++) {
 		const struct function_entry *entry = &timeline->functions[i];
 		const char *name = timeline->names[entry->info.name];
@@ -465,54 +462,54 @@ static void judge(struct capture *capture)
 					(int)name_cut(name, 80), name);
 		accounting_add_function(total, &entry->accounting, entry->in_file, name);
 	}
-	if (total->open && !capture->segment_count)
-		total->segment_delivered = capture->records[CHUNK_MANUAL];
-	if (!add_segments(capture, total))
-		accounting_judge_events(total, capture->records[CHUNK_MANUAL]);
+	if (total->open && !trace->segment_count)
+		total->segment_delivered = trace->records[CHUNK_MANUAL];
+	if (!add_segments(trace, total))
+		accounting_judge_events(total, trace->records[CHUNK_MANUAL]);
 }
 
 /* ---- the timeline ---- */
 
-static int build(struct capture *capture)
+static int build(struct trace_index *trace)
 {
-	int err = demangle_functions(capture);
+	int err = demangle_functions(trace);
 
 	if (!err)
-		err = sort_losses(capture);
+		err = sort_losses(trace);
 	if (err)
 		return err;
-	sort_changes(capture->timeline);
-	settle_times(capture);
-	err = plan_lanes(capture);
+	sort_changes(trace->timeline);
+	settle_times(trace);
+	err = plan_lanes(trace);
 	if (!err)
-		err = note_unwound(capture);
+		err = note_unwound(trace);
 	if (!err)
-		err = async_pair(capture->timeline, capture->halves, capture->half_count);
+		err = async_pair(trace->timeline, trace->halves, trace->half_count);
 	if (!err)
-		judge(capture);
+		judge(trace);
 	return err;
 }
 
 struct timeline *timeline_open_with(const char *path, uint64_t region_records)
 {
 	struct timeline *timeline = calloc(1, sizeof(*timeline));
-	struct capture *capture = calloc(1, sizeof(*capture));
+	struct trace_index *trace = calloc(1, sizeof(*trace));
 	int err = -ENOMEM;
 
-	if (timeline && capture) {
-		timeline->capture = capture;
-		capture->timeline = timeline;
-		capture->region_records = region_records;
+	if (timeline && trace) {
+		timeline->trace = trace;
+		trace->timeline = timeline;
+		trace->region_records = region_records;
 		accounting_begin(&timeline->accounting);
-		err = capture_load(path, capture);
+		err = trace_index_load(path, trace);
 		if (!err) {
-			err = build(capture);
+			err = build(trace);
 			if (err == -ENOMEM)
 				log_error("out of memory while putting the capture %s in order",
 					  path);
 		}
 	} else {
-		free(capture);
+		free(trace);
 	}
 	if (err) {
 		timeline_close(timeline);
@@ -548,17 +545,17 @@ static int visit_memory(const struct timeline *timeline, timeline_visitor visit,
 
 int timeline_visit(const struct timeline *timeline, timeline_visitor visit, void *context)
 {
-	return timeline->capture ? visit_lanes(timeline->capture, visit, context)
-				 : visit_memory(timeline, visit, context);
+	return timeline->trace ? visit_lanes(timeline->trace, visit, context)
+			       : visit_memory(timeline, visit, context);
 }
 
 void timeline_close(struct timeline *timeline)
 {
 	if (!timeline)
 		return;
-	if (timeline->capture)
-		capture_clear(timeline->capture);
-	free(timeline->capture);
+	if (timeline->trace)
+		trace_index_clear(timeline->trace);
+	free(timeline->trace);
 	for (size_t i = 0; i < timeline->lane_count; i++)
 		lane_clear(&timeline->lanes[i]);
 	for (size_t i = 0; i < timeline->name_count; i++)

@@ -150,11 +150,11 @@ struct timeline {
 	int64_t boottime_offset_ns;  /* BOOTTIME - MONOTONIC at the start */
 	char *host;
 	char *kernel;
-	char *command;		 /* the command line that recorded it */
-	bool truncated;		 /* the file has no footer: it was cut short */
-	uint64_t truncated_at;	 /* bytes read up to its last whole chunk */
-	uint64_t truncated_rest; /* bytes behind it, of a chunk that was being written */
-	struct capture *capture; /* what lanes are read from; NULL: all of them are in memory */
+	char *command;		   /* the command line that recorded it */
+	bool truncated;		   /* the file has no footer: it was cut short */
+	uint64_t truncated_at;	   /* bytes read up to its last whole chunk */
+	uint64_t truncated_rest;   /* bytes behind it, of a chunk that was being written */
+	struct trace_index *trace; /* what lanes are read from; NULL: all of them are in memory */
 };
 
 /*

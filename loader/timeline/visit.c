@@ -36,7 +36,7 @@ struct stream {
 enum purpose { TO_LANES, TO_UNWOUND };
 
 struct visit {
-	struct capture *capture;
+	struct trace_index *trace;
 	enum purpose purpose;
 	timeline_visitor visitor;
 	void *context;
@@ -55,7 +55,7 @@ struct visit {
 /* The thread was met in this region: its mark is the next. */
 static int enter(struct visit *visit, uint32_t thread, uint32_t region)
 {
-	const struct thread_events *events = &visit->capture->threads[thread];
+	const struct thread_events *events = &visit->trace->threads[thread];
 	struct stream *stream = &visit->streams[thread];
 
 	if (stream->begun && events->marks[stream->mark].region == region)
@@ -95,18 +95,18 @@ static int keep_manual(struct stream *stream, const struct raw_manual *event)
 
 static int take_hooked(struct visit *visit, uint32_t region, const struct hooked_scope *scope)
 {
-	struct capture *capture = visit->capture;
-	struct thread_events *thread = capture_find_thread(capture, scope->pid, scope->tid);
+	struct trace_index *trace = visit->trace;
+	struct thread_events *thread = trace_index_find_thread(trace, scope->pid, scope->tid);
 	struct stream *stream;
 	struct raw_call call;
 	int err;
 
-	if (!thread || hooked_wrong(capture->timeline, scope))
+	if (!thread || hooked_wrong(trace->timeline, scope))
 		return -EBADMSG;
 	if (!wants(visit, thread))
 		return 0;
-	stream = &visit->streams[thread - capture->threads];
-	err = enter(visit, (uint32_t)(thread - capture->threads), region);
+	stream = &visit->streams[thread - trace->threads];
+	err = enter(visit, (uint32_t)(thread - trace->threads), region);
 	call = raw_call_of(scope, stream->call_order++);
 	if (err || call.start_ns < thread->marks[stream->mark].bound_ns)
 		return err;
@@ -115,8 +115,8 @@ static int take_hooked(struct visit *visit, uint32_t region, const struct hooked
 
 static int take_manual(struct visit *visit, uint32_t region, const struct manual_event *event)
 {
-	struct capture *capture = visit->capture;
-	struct thread_events *thread = capture_find_thread(capture, event->pid, event->tid);
+	struct trace_index *trace = visit->trace;
+	struct thread_events *thread = trace_index_find_thread(trace, event->pid, event->tid);
 	const struct manual_run *run;
 	struct stream *stream;
 	struct raw_manual raw;
@@ -125,12 +125,12 @@ static int take_manual(struct visit *visit, uint32_t region, const struct manual
 
 	if (!manual_kind_known(event->kind))
 		return 0;
-	if (!thread || manual_wrong(capture->timeline, event))
+	if (!thread || manual_wrong(trace->timeline, event))
 		return -EBADMSG;
 	if (!wants(visit, thread))
 		return 0;
-	stream = &visit->streams[thread - capture->threads];
-	err = enter(visit, (uint32_t)(thread - capture->threads), region);
+	stream = &visit->streams[thread - trace->threads];
+	err = enter(visit, (uint32_t)(thread - trace->threads), region);
 	if (err)
 		return err;
 	order = stream->manual_order++;
@@ -146,7 +146,7 @@ static int take_manual(struct visit *visit, uint32_t region, const struct manual
 	}
 	if (!run->usable)
 		return 0;
-	raw = raw_manual_of(event, order, capture_clock(capture, run->clock, thread->pid),
+	raw = raw_manual_of(event, order, trace_index_clock(trace, run->clock, thread->pid),
 			    &stream->cursor);
 	if (raw_manual_is_late(&raw, thread->marks[stream->mark].bound_ns, &stream->in_doubt)) {
 		/* Told before; but where it ends still tells of unwound calls. */
@@ -166,7 +166,7 @@ static bool is_of(const struct manual_run *run, uint32_t order)
 }
 
 /* The lane to which the manual event of this order belongs; NULL: nothing of it is shown. */
-static const struct lane_source *source_of(const struct capture *capture,
+static const struct lane_source *source_of(const struct trace_index *trace,
 					   const struct thread_events *thread, uint32_t order)
 {
 	const struct manual_run *run;
@@ -176,16 +176,16 @@ static const struct lane_source *source_of(const struct capture *capture,
 	run = &thread->runs[behind ? behind - 1 : 0];
 	if (!thread->run_count || !is_of(run, order) || run->source == SIZE_MAX)
 		return NULL;
-	return capture->lanes[run->source].lane == SIZE_MAX ? NULL : &capture->lanes[run->source];
+	return trace->lanes[run->source].lane == SIZE_MAX ? NULL : &trace->lanes[run->source];
 }
 
 static struct merge *merge_of(struct visit *visit, struct thread_events *thread,
 			      const struct lane_source *source)
 {
-	struct capture *capture = visit->capture;
-	struct stream *stream = &visit->streams[thread - capture->threads];
-	struct merge_input input = {capture, thread, source};
-	size_t index = (size_t)(source - capture->lanes) - thread->first_lane;
+	struct trace_index *trace = visit->trace;
+	struct stream *stream = &visit->streams[thread - trace->threads];
+	struct merge_input input = {trace, thread, source};
+	size_t index = (size_t)(source - trace->lanes) - thread->first_lane;
 
 	if (!stream->merges)
 		stream->merges =
@@ -193,8 +193,7 @@ static struct merge *merge_of(struct visit *visit, struct thread_events *thread,
 	if (!stream->merges)
 		return NULL;
 	if (!stream->merges[index])
-		stream->merges[index] =
-			merge_create(&capture->timeline->lanes[source->lane], &input);
+		stream->merges[index] = merge_create(&trace->timeline->lanes[source->lane], &input);
 	return stream->merges[index];
 }
 
@@ -202,7 +201,7 @@ static struct merge *merge_of(struct visit *visit, struct thread_events *thread,
 static int give_complete(struct visit *visit, struct thread_events *thread,
 			 const struct raw_manual *event)
 {
-	const struct lane_source *source = source_of(visit->capture, thread, event->order);
+	const struct lane_source *source = source_of(visit->trace, thread, event->order);
 	struct merge *merge = source ? merge_of(visit, thread, source) : NULL;
 
 	if (source && !merge)
@@ -219,27 +218,27 @@ static int keep_carried(struct visit *visit, const struct carried *carried)
 	if (carried->is_call)
 		return keep_call(stream, &carried->call);
 	if (carried->manual.order == RAW_MANUAL_TOLD &&
-	    !visit->capture->threads[carried->thread].any_unwound)
+	    !visit->trace->threads[carried->thread].any_unwound)
 		return 0;
 	if (carried->manual.kind != MANUAL_COMPLETE || carried->manual.order == RAW_MANUAL_TOLD)
 		return keep_manual(stream, &carried->manual);
 	if (visit->purpose != TO_LANES)
 		return 0;
-	return give_complete(visit, &visit->capture->threads[carried->thread], &carried->manual);
+	return give_complete(visit, &visit->trace->threads[carried->thread], &carried->manual);
 }
 
 /* Records that lie in later regions and belong to this one. */
 static int take_carried(struct visit *visit, uint32_t region)
 {
-	const struct capture *capture = visit->capture;
+	const struct trace_index *trace = visit->trace;
 	int err = 0;
 
-	for (; !err && visit->carried < capture->carried_count; visit->carried++) {
-		const struct carried *carried = &capture->carried[visit->carried];
+	for (; !err && visit->carried < trace->carried_count; visit->carried++) {
+		const struct carried *carried = &trace->carried[visit->carried];
 
 		if (carried->region > region)
 			break;
-		if (wants(visit, &capture->threads[carried->thread]))
+		if (wants(visit, &trace->threads[carried->thread]))
 			err = keep_carried(visit, carried);
 	}
 	return err;
@@ -284,11 +283,11 @@ static int read_region(struct chunk_reader *reader, const struct region *from,
 	return err ? err : more < 0 ? more : 0;
 }
 
-static int changed(const struct capture *capture)
+static int changed(const struct trace_index *trace)
 {
 	log_error(
 		"the capture %s was changed while it was read; read it again when nobody writes to it",
-		capture->file->path);
+		trace->file->path);
 	return -EBADMSG;
 }
 
@@ -306,7 +305,7 @@ static int give_manual(struct visit *visit, struct thread_events *thread, struct
 		const struct manual_run *run = source ? &thread->runs[source->run] : NULL;
 
 		if (!run || !is_of(run, event->order)) {
-			source = source_of(visit->capture, thread, event->order);
+			source = source_of(visit->trace, thread, event->order);
 			merge = source ? merge_of(visit, thread, source) : NULL;
 			if (source && !merge)
 				return -ENOMEM;
@@ -330,8 +329,8 @@ static int make_part(struct visit *visit, struct thread_events *thread,
 		     const struct lane_source *source, const struct raw_call *calls, size_t count,
 		     uint64_t bound_ns)
 {
-	struct stream *stream = &visit->streams[thread - visit->capture->threads];
-	size_t index = (size_t)(source - visit->capture->lanes) - thread->first_lane;
+	struct stream *stream = &visit->streams[thread - visit->trace->threads];
+	size_t index = (size_t)(source - visit->trace->lanes) - thread->first_lane;
 	bool last = bound_ns == UINT64_MAX;
 	struct lane_part part;
 	struct merge *merge;
@@ -359,18 +358,18 @@ static int make_part(struct visit *visit, struct thread_events *thread,
 static int make_parts(struct visit *visit, struct thread_events *thread, size_t count,
 		      uint64_t bound_ns)
 {
-	struct capture *capture = visit->capture;
-	struct stream *stream = &visit->streams[thread - capture->threads];
+	struct trace_index *trace = visit->trace;
+	struct stream *stream = &visit->streams[thread - trace->threads];
 	size_t first = 0;
 	int err = 0;
 
 	for (size_t i = thread->first_lane; i < thread->lane_end && !err; i++) {
-		size_t end = calls_before(stream->calls, count, capture->lanes[i].end_ns);
+		size_t end = calls_before(stream->calls, count, trace->lanes[i].end_ns);
 
-		if (capture->lanes[i].end_ns == UINT64_MAX)
+		if (trace->lanes[i].end_ns == UINT64_MAX)
 			end = count;
-		err = make_part(visit, thread, &capture->lanes[i], stream->calls + first,
-				end - first, bound_ns);
+		err = make_part(visit, thread, &trace->lanes[i], stream->calls + first, end - first,
+				bound_ns);
 		first = end;
 	}
 	return err;
@@ -445,7 +444,7 @@ static void stream_clear(struct stream *stream, const struct thread_events *thre
 /* All that the thread did before it was next met. */
 static int finish_thread(struct visit *visit, uint32_t index)
 {
-	struct thread_events *thread = &visit->capture->threads[index];
+	struct thread_events *thread = &visit->trace->threads[index];
 	struct stream *stream = &visit->streams[index];
 	bool last = stream->mark + 1 == thread->mark_count;
 	uint64_t bound_ns = last ? UINT64_MAX : thread->marks[stream->mark + 1].bound_ns;
@@ -483,7 +482,7 @@ static int finish_region(struct visit *visit)
 	if (visit->touched_count)
 		qsort(visit->touched, visit->touched_count, sizeof(*visit->touched), by_value);
 	for (size_t i = 0; i < visit->touched_count && !err; i++)
-		err = finish_thread(visit, visit->capture->by_name[visit->touched[i]]);
+		err = finish_thread(visit, visit->trace->by_name[visit->touched[i]]);
 	visit->touched_count = 0;
 	return err;
 }
@@ -506,17 +505,17 @@ static int take_any(void *context, uint32_t type, const unsigned char *record)
 
 static int visit_regions(struct visit *visit, struct chunk_reader *reader)
 {
-	struct capture *capture = visit->capture;
+	struct trace_index *trace = visit->trace;
 	int err = 0;
 
-	for (uint32_t i = 0; i < capture->region_count && !err; i++) {
+	for (uint32_t i = 0; i < trace->region_count && !err; i++) {
 		const struct region *to =
-			i + 1 < capture->region_count ? &capture->regions[i + 1] : NULL;
+			i + 1 < trace->region_count ? &trace->regions[i + 1] : NULL;
 		struct in_region in = {visit, i};
 
-		err = read_region(reader, &capture->regions[i], to, take_any, &in);
+		err = read_region(reader, &trace->regions[i], to, take_any, &in);
 		if (err == -EBADMSG)
-			return changed(capture);
+			return changed(trace);
 		if (!err)
 			err = take_carried(visit, i);
 		if (!err)
@@ -527,20 +526,20 @@ static int visit_regions(struct visit *visit, struct chunk_reader *reader)
 
 static int run(struct visit *visit)
 {
-	struct capture *capture = visit->capture;
-	struct chunk_reader *reader = chunk_reader_create(capture->file);
+	struct trace_index *trace = visit->trace;
+	struct chunk_reader *reader = chunk_reader_create(trace->file);
 	int err = -ENOMEM;
 
-	visit->streams = calloc(capture->thread_count + 1, sizeof(*visit->streams));
-	visit->rank = calloc(capture->thread_count + 1, sizeof(*visit->rank));
+	visit->streams = calloc(trace->thread_count + 1, sizeof(*visit->streams));
+	visit->rank = calloc(trace->thread_count + 1, sizeof(*visit->rank));
 	if (reader && visit->streams && visit->rank) {
 		chunk_reader_trust(reader);
-		for (size_t i = 0; i < capture->thread_count; i++)
-			visit->rank[capture->by_name[i]] = (uint32_t)i;
+		for (size_t i = 0; i < trace->thread_count; i++)
+			visit->rank[trace->by_name[i]] = (uint32_t)i;
 		err = visit_regions(visit, reader);
 	}
-	for (size_t i = 0; visit->streams && i < capture->thread_count; i++)
-		stream_clear(&visit->streams[i], &capture->threads[i]);
+	for (size_t i = 0; visit->streams && i < trace->thread_count; i++)
+		stream_clear(&visit->streams[i], &trace->threads[i]);
 	free(visit->streams);
 	free(visit->rank);
 	free(visit->touched);
@@ -550,10 +549,10 @@ static int run(struct visit *visit)
 	return err;
 }
 
-int visit_lanes(struct capture *capture, timeline_visitor visitor, void *context)
+int visit_lanes(struct trace_index *trace, timeline_visitor visitor, void *context)
 {
 	struct visit visit = {
-		.capture = capture, .purpose = TO_LANES, .visitor = visitor, .context = context};
+		.trace = trace, .purpose = TO_LANES, .visitor = visitor, .context = context};
 
 	return run(&visit);
 }
@@ -565,13 +564,13 @@ static int by_order(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-int visit_unwound(struct capture *capture)
+int visit_unwound(struct trace_index *trace)
 {
-	struct visit visit = {.capture = capture, .purpose = TO_UNWOUND};
+	struct visit visit = {.trace = trace, .purpose = TO_UNWOUND};
 	int err = run(&visit);
 
-	for (size_t i = 0; i < capture->thread_count; i++) {
-		struct thread_events *thread = &capture->threads[i];
+	for (size_t i = 0; i < trace->thread_count; i++) {
+		struct thread_events *thread = &trace->threads[i];
 
 		if (thread->end_count)
 			qsort(thread->ends, thread->end_count, sizeof(*thread->ends), by_order);
@@ -582,44 +581,44 @@ int visit_unwound(struct capture *capture)
 /* ---- counting ---- */
 
 struct counting {
-	struct capture *capture;
+	struct trace_index *trace;
 	const bool *wanted;
 };
 
 static int count_call(void *context, uint32_t type, const unsigned char *record)
 {
 	struct counting *counting = context;
-	struct capture *capture = counting->capture;
+	struct trace_index *trace = counting->trace;
 	const struct hooked_scope *scope = (const struct hooked_scope *)record;
 	struct thread_events *thread;
 	struct raw_call call;
 
 	if (type != CHUNK_HOOKED)
 		return 0;
-	thread = capture_find_thread(capture, scope->pid, scope->tid);
-	if (!thread || hooked_wrong(capture->timeline, scope))
+	thread = trace_index_find_thread(trace, scope->pid, scope->tid);
+	if (!thread || hooked_wrong(trace->timeline, scope))
 		return -EBADMSG;
-	if (!counting->wanted[thread - capture->threads])
+	if (!counting->wanted[thread - trace->threads])
 		return 0;
 	call = raw_call_of(scope, 0);
 	lane_turns_count(thread, &call);
 	return 0;
 }
 
-int visit_turns(struct capture *capture, const bool *wanted)
+int visit_turns(struct trace_index *trace, const bool *wanted)
 {
-	struct chunk_reader *reader = chunk_reader_create(capture->file);
-	struct counting counting = {capture, wanted};
+	struct chunk_reader *reader = chunk_reader_create(trace->file);
+	struct counting counting = {trace, wanted};
 	int err = reader ? 0 : -ENOMEM;
 
 	if (reader)
 		chunk_reader_trust(reader);
-	if (!err && capture->region_count)
-		err = read_region(reader, &capture->regions[0], NULL, count_call, &counting);
+	if (!err && trace->region_count)
+		err = read_region(reader, &trace->regions[0], NULL, count_call, &counting);
 	chunk_reader_destroy(reader);
-	for (size_t i = 0; i < capture->thread_count && !err; i++) {
+	for (size_t i = 0; i < trace->thread_count && !err; i++) {
 		if (wanted[i])
-			lane_turns_sum(&capture->threads[i]);
+			lane_turns_sum(&trace->threads[i]);
 	}
-	return err == -EBADMSG ? changed(capture) : err;
+	return err == -EBADMSG ? changed(trace) : err;
 }

@@ -10,13 +10,13 @@
 #include "timeline/load.h"
 
 /* All lanes, to the visitor of timeline_visit(). */
-int visit_lanes(struct capture *capture, timeline_visitor visitor, void *context);
+int visit_lanes(struct trace_index *trace, timeline_visitor visitor, void *context);
 
 /* Notes the ends of unwound calls that are met in a later region than they began. 0 or -errno, said unless it
  * is -ENOMEM. */
-int visit_unwound(struct capture *capture);
+int visit_unwound(struct trace_index *trace);
 
 /* Counts the calls of threads (`wanted`, by index) between their turns. The same. */
-int visit_turns(struct capture *capture, const bool *wanted);
+int visit_turns(struct trace_index *trace, const bool *wanted);
 
 #endif
