@@ -10,8 +10,7 @@ shopt -s nullglob lastpipe
 found=0 files=0
 
 # What the moves left to mend: FILE INCLUDE, a line each.
-left='loader/event/accounting.h timeline/timeline.h
-loader/pinned/status.c sink/escape.h
+left='loader/pinned/status.c sink/escape.h
 loader/record/finish.c sink/sink.h
 loader/command/detach.c source/bpf_ring.h
 loader/command/status.c source/bpf_ring.h'

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "event/accounting.h"
 #include "event/event.h"
 
 enum scope_kind { SCOPE_HOOKED = 1, SCOPE_MANUAL = 2 };
@@ -99,30 +100,6 @@ struct function_entry {
 	struct function_accounting accounting;
 	struct scopes_in_file in_file;
 	bool accounted; /* the file has its accounting */
-};
-
-/* Why the numbers of a capture may not add up; 0 terms mean nothing was lost. */
-struct accounting_total {
-	struct function_accounting sum;
-	uint64_t functions; /* that were hooked */
-	uint64_t in_file;   /* completed hooked scopes in the file */
-	uint64_t recursion_misses;
-	uint64_t segment_delivered;
-	uint64_t segment_events; /* of the delivered: events, the others only went on with a name */
-	uint64_t segment_lost;
-	uint64_t segment_handoff_lost;
-	uint64_t segment_expired; /* let go of by a flight recorder */
-	uint64_t segment_written_off;
-	uint64_t segment_holes;
-	uint64_t manual_orphans;   /* stops without a start in the file */
-	uint64_t manual_unstopped; /* starts without a stop in the file */
-	/*
-	 * the file has no accounting: it was drained from a capture that goes on; nothing to judge
-	 */
-	bool open;
-	/* every identity of event.h holds, per function and in all, and the file is whole */
-	bool balanced;
-	char imbalance[256]; /* if not: the first identity that fails, in words */
 };
 
 struct timeline {
