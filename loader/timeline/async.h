@@ -6,7 +6,7 @@
 #ifndef SCOPETRACE_TIMELINE_ASYNC_H
 #define SCOPETRACE_TIMELINE_ASYNC_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 /*
  * Fills asyncs and async_orphans from these halves, which are put in order. Of slices of one

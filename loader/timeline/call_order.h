@@ -7,7 +7,7 @@
 #ifndef SCOPETRACE_TIMELINE_CALL_ORDER_H
 #define SCOPETRACE_TIMELINE_CALL_ORDER_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 /* Room that is used again. Begins as zero. */
 struct call_room {

@@ -2,13 +2,13 @@
 /*
  * Scopes and manual events of a capture as they are first read: counted, checked, paired across
  * regions, and carried where they belong to an earlier region. Purpose: all that must be known
- * before lanes can be read region by region. Owner: trace_index_load(). What returns an int: 0,
+ * before lanes can be read region by region. Owner: load.c. What returns an int: 0,
  * -ENOMEM, or -EBADMSG with *wrong saying why.
  */
 #ifndef SCOPETRACE_TIMELINE_FIRST_PASS_H
 #define SCOPETRACE_TIMELINE_FIRST_PASS_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 /* The record at hand begins a region, if the one before is full. */
 int first_pass_enter_region(struct trace_index *trace, uint64_t offset, uint32_t record);
@@ -22,10 +22,5 @@ int first_pass_add_manual(struct trace_index *trace, const struct manual_event *
 
 /* When all are taken: puts what was carried and the late stops in order. */
 void first_pass_end(struct trace_index *trace);
-
-/* Checks that hold each time a record is read. NULL, or what is wrong with it. */
-const char *hooked_wrong(const struct timeline *timeline, const struct hooked_scope *scope);
-const char *manual_wrong(const struct timeline *timeline, const struct manual_event *event);
-bool manual_kind_known(uint8_t kind);
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef SCOPETRACE_TIMELINE_LANE_H
 #define SCOPETRACE_TIMELINE_LANE_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 struct lane_span {
 	uint64_t begin_ns;	   /* calls that start from here on belong to it */

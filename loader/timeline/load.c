@@ -2,22 +2,17 @@
 #include "timeline/load.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/io.h"
 #include "base/log.h"
-#include "base/vec.h"
-#include "timeline/first_pass.h"
-#include "file/index.h"
 #include "base/utf8.h"
+#include "base/vec.h"
+#include "file/index.h"
+#include "file/spool.h"
+#include "timeline/first_pass.h"
 
-#define COPY_AT_ONCE (256 * 1024)
-#define TIME_MAX     ((uint64_t)INT64_MAX)
+#define TIME_MAX ((uint64_t)INT64_MAX)
 
 struct reader {
 	struct scope_file *file;
@@ -455,83 +450,10 @@ static int read_chunks(struct reader *reader)
 	return err;
 }
 
-/* ---- standard input and the like, which can be read once ---- */
-
-static int copy_all(int from, int to)
-{
-	char *bytes = malloc(COPY_AT_ONCE);
-	ssize_t have = 1;
-	int err = bytes ? 0 : -ENOMEM;
-
-	while (!err && have > 0) {
-		have = read(from, bytes, COPY_AT_ONCE);
-		if (have > 0)
-			err = io_write_all(to, bytes, (size_t)have);
-		else if (have < 0 && errno != EINTR)
-			err = -errno;
-		else if (have < 0)
-			have = 1;
-	}
-	free(bytes);
-	return err;
-}
-
-/* A copy of what comes from `path`, in a file without a name: its descriptor, or -errno (said). */
-static int spool(const char *path)
-{
-	int from = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	int to = from < 0 ? -errno : io_open_unnamed(), err = to;
-
-	if (to >= 0) {
-		err = copy_all(from, to);
-		if (err) {
-			close(to);
-			to = err;
-		}
-	}
-	if (from >= 0)
-		close(from);
-	if (to < 0)
-		log_error(
-			"cannot copy the capture %s to a temporary file, which reading it twice takes: %s; "
-			"give it as a file",
-			path, strerror(-to));
-	return to;
-}
-
-static bool must_be_spooled(const char *path)
-{
-	struct stat status;
-	int err = strcmp(path, "-") ? stat(path, &status) : fstat(STDIN_FILENO, &status);
-
-	return !err && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-}
-
-static struct scope_file *open_file(const char *path)
-{
-	struct scope_file *file;
-	char copy[32];
-	int fd, err;
-
-	if (!must_be_spooled(path))
-		return scope_file_open(path);
-	fd = spool(path);
-	if (fd < 0) {
-		errno = -fd;
-		return NULL;
-	}
-	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", fd);
-	file = scope_file_open_as(copy, strcmp(path, "-") ? path : "on standard input");
-	err = errno;
-	close(fd);
-	errno = err;
-	return file;
-}
-
 int trace_index_load(const char *path, struct trace_index *trace)
 {
 	struct reader reader = {
-		.file = open_file(path), .trace = trace, .timeline = trace->timeline};
+		.file = scope_file_open_spooled(path), .trace = trace, .timeline = trace->timeline};
 	int err;
 
 	if (!reader.file)
@@ -543,43 +465,4 @@ int trace_index_load(const char *path, struct trace_index *trace)
 	if (err == -ENOMEM)
 		log_error("out of memory while reading the capture %s", path);
 	return err;
-}
-
-static void thread_events_clear(struct thread_events *thread)
-{
-	free(thread->marks);
-	free(thread->runs);
-	free(thread->infos);
-	free(thread->names);
-	free(thread->stops);
-	free(thread->ends);
-	free(thread->turns);
-	starts_clear(&thread->starts);
-}
-
-void trace_index_clear(struct trace_index *trace)
-{
-	for (size_t i = 0; i < trace->thread_count; i++)
-		thread_events_clear(&trace->threads[i]);
-	for (uint32_t clock = 0; clock < CLOCKS; clock++)
-		clock_line_clear(&trace->clocks[clock]);
-	free(trace->threads);
-	free(trace->by_name);
-	hash_map_clear(&trace->thread_index);
-	hash_map_clear(&trace->process_index);
-	hash_map_clear(&trace->clock_index);
-	free(trace->anchors);
-	free(trace->segments);
-	free(trace->tallies);
-	hash_map_clear(&trace->tally_index);
-	hash_map_clear(&trace->tally_by_segment);
-	free(trace->regions);
-	free(trace->carried);
-	free(trace->halves);
-	free(trace->lanes);
-	free(trace->segment_losses);
-	free(trace->ring_losses);
-	if (trace->file)
-		scope_file_close(trace->file);
-	memset(trace, 0, sizeof(*trace));
 }

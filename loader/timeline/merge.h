@@ -8,7 +8,7 @@
 #ifndef SCOPETRACE_TIMELINE_MERGE_H
 #define SCOPETRACE_TIMELINE_MERGE_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 struct merge;
 

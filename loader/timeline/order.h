@@ -10,7 +10,7 @@
 #ifndef SCOPETRACE_TIMELINE_ORDER_H
 #define SCOPETRACE_TIMELINE_ORDER_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 /* The time that a record will have there, whose clock says `ns`, behind one at `latest`. */
 uint64_t order_settled(uint64_t ns, uint64_t latest);

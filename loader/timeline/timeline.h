@@ -2,7 +2,7 @@
 /*
  * One timeline from a capture file: lanes of nested scopes, hooked and manual together. Purpose:
  * what every sink draws. Owner: the command that opened it; const afterwards. Built by
- * capture_read.c (file to events), merge.c (two streams to one lane, depth computed over both kinds
+ * load.c (file to events), merge.c (two streams to one lane, depth computed over both kinds
  * together) and statistics.c.
  */
 #ifndef SCOPETRACE_TIMELINE_TIMELINE_H
@@ -142,7 +142,7 @@ struct timeline {
  */
 struct timeline *timeline_open(const char *path);
 
-/* The same with regions of so many scopes and manual events (timeline/load.h), which memory grows
+/* The same with regions of so many scopes and manual events (timeline/trace_index.h), which memory grows
  * with. */
 struct timeline *timeline_open_with(const char *path, uint64_t region_records);
 void timeline_close(struct timeline *timeline);

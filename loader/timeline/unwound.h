@@ -19,7 +19,7 @@
 #ifndef SCOPETRACE_TIMELINE_UNWOUND_H
 #define SCOPETRACE_TIMELINE_UNWOUND_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 struct unwound;
 

@@ -9,7 +9,6 @@
 #include "base/search.h"
 #include "base/vec.h"
 #include "timeline/call_order.h"
-#include "timeline/first_pass.h"
 #include "timeline/lane.h"
 #include "timeline/merge.h"
 #include "timeline/order.h"

@@ -7,7 +7,7 @@
 #ifndef SCOPETRACE_TIMELINE_VISIT_H
 #define SCOPETRACE_TIMELINE_VISIT_H
 
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 /* All lanes, to the visitor of timeline_visit(). */
 int visit_lanes(struct trace_index *trace, timeline_visitor visitor, void *context);

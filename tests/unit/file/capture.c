@@ -17,7 +17,7 @@
 #include <criterion/criterion.h>
 
 #include "base/io.h"
-#include "timeline/load.h"
+#include "timeline/trace_index.h"
 
 enum { PID = 100, TID = 101 };
 
