@@ -118,11 +118,10 @@ static uint64_t symbol_offset(const char *path)
 /* Where the function returns: a plain one, so there are returns only. */
 static void find_exits(struct subject *subject)
 {
-	struct symbol_options options = {.optimized = true};
 	struct symbol_table table;
 	struct shapes *shapes;
 
-	if (symbol_table_of_binary(subject->path, &options, &table))
+	if (symbol_table_of_binary(subject->path, true, &table))
 		exit(1);
 	shapes = shapes_open(&table);
 	for (size_t i = 0; i < table.count; i++) {
