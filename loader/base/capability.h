@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Why the kernel does not let us look at a process. Purpose: the cure that is said is the one that
+ * Why the kernel does not let us look at a process. Purpose: the cure that is logged is the one that
  * helps.
  */
 #ifndef SCOPETRACE_BASE_CAPABILITY_H

@@ -79,7 +79,7 @@ static int check_together(const struct pinned_attach_options *o, int argc, char 
 	return -EINVAL;
 }
 
-/* 0, OPTIONS_HELP or -errno, said. */
+/* 0, OPTIONS_HELP or -errno, logged. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
 	struct plan_options *plan = &parsed->options.plan;

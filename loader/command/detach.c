@@ -46,7 +46,7 @@ static const struct option_row rows[] = {
 static const struct option_table table = {"detach", rows, sizeof(rows) / sizeof(*rows),
 					  false,    NULL, NULL};
 
-/* 0, OPTIONS_HELP or -errno, said. */
+/* 0, OPTIONS_HELP or -errno, logged. */
 static int parse(struct detach_options *options, int argc, char **argv)
 {
 	int err;

@@ -16,7 +16,7 @@ struct option_row {
 	const char *name;
 	char letter; /* 0: it has no short form */
 	int takes;   /* no_argument, required_argument, optional_argument */
-	/* 0 or -errno, said; value is NULL without one. NULL: --help, which ends the reading. */
+	/* 0 or -errno, logged; value is NULL without one. NULL: --help, which ends the reading. */
 	int (*read)(char *value, void *field);
 	size_t field; /* its offset in what options_read() fills */
 };
@@ -38,13 +38,13 @@ struct option_table {
 
 #define OPTIONS_HELP 1 /* help was asked for: nothing behind it was read */
 
-/* Into *all. 0 with optind at the first operand, OPTIONS_HELP, or -errno, said. */
+/* Into *all. 0 with optind at the first operand, OPTIONS_HELP, or -errno, logged. */
 int options_read(const struct option_table *table, void *all, int argc, char **argv);
 
 /* Says "OPTION 'VALUE': WANTED". -EINVAL. */
 int option_refuse(const char *option, const char *value, const char *wanted);
 
-/* Where a capture is to go to a terminal: -EINVAL, said. */
+/* Where a capture is to go to a terminal: -EINVAL, logged. */
 int option_refuse_terminal(const char *output);
 
 /* ---- values; the field's type behind each ---- */

@@ -197,7 +197,7 @@ static int check_together(struct capture_options *o, int argc, char **argv)
 	return check_flight(o);
 }
 
-/* 0, OPTIONS_HELP or -errno, said. */
+/* 0, OPTIONS_HELP or -errno, logged. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
 	struct capture_options *o = &parsed->options;

@@ -46,7 +46,7 @@ struct report_options {
 	bool help;
 };
 
-/* 0, or -EINVAL, said. */
+/* 0, or -EINVAL, logged. */
 static int parse_unit(const char *text, enum time_unit *unit)
 {
 	static const char *const units[] = {[UNIT_NS] = "ns", [UNIT_US] = "us", [UNIT_MS] = "ms"};

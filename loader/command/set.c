@@ -139,7 +139,7 @@ static const struct option_row rows[] = {
 static const struct option_table table = {"set", rows, sizeof(rows) / sizeof(*rows),
 					  false, NULL, NULL};
 
-/* 0, OPTIONS_HELP or -errno, said. */
+/* 0, OPTIONS_HELP or -errno, logged. */
 static int parse(struct parsed *parsed, int argc, char **argv)
 {
 	int err = options_read(&table, parsed, argc, argv);

@@ -168,7 +168,7 @@ struct ring_span chunk_reader_span(const struct chunk_reader *reader)
 
 /* ---- chunks ---- */
 
-/* Reads the chunk at reader->offset as it is in the file. 1, 0 (the file ends) or -errno (said). */
+/* Reads the chunk at reader->offset as it is in the file. 1, 0 (the file ends) or -errno (logged). */
 static int read_chunk(struct chunk_reader *reader, struct chunk_header *header)
 {
 	const struct scope_file *file = reader->file;

@@ -34,13 +34,13 @@ struct chunk {
  */
 struct chunk_reader;
 
-/* A reader at the first chunk behind the header. NULL: out of memory (not said). */
+/* A reader at the first chunk behind the header. NULL: out of memory (not logged). */
 struct chunk_reader *chunk_reader_create(struct scope_file *file);
 void chunk_reader_destroy(struct chunk_reader *reader);
 
 /*
- * The next chunk. 1: it is in *chunk; 0: the file ends here or inside a chunk; or -errno, said:
- * EBADMSG (damaged), EINVAL (it needs a newer scopetrace), ENOMEM (not said), or of read(2).
+ * The next chunk. 1: it is in *chunk; 0: the file ends here or inside a chunk; or -errno, logged:
+ * EBADMSG (damaged), EINVAL (it needs a newer scopetrace), ENOMEM (not logged), or of read(2).
  */
 int chunk_reader_next(struct chunk_reader *reader, struct chunk *chunk);
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /*
- * Joins the files, in whatever order they are given. The fd of the whole, or -errno (said): as
+ * Joins the files, in whatever order they are given. The fd of the whole, or -errno (logged): as
  * scope_file_join_create() has it, or of the temporary file. *missing is NULL, or tells (to be
  * freed) what none of them has: a part of the kernel's ring between two of them, or what the last
  * one was cut short of.

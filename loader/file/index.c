@@ -239,7 +239,7 @@ int scope_file_index_read(struct scope_file *file, struct index_entry **entries,
 	struct entries found = {0};
 	int err = -ENOMEM;
 
-	/* If it does not hold then all chunks are read, and what is damaged is said there. */
+	/* If it does not hold then all chunks are read, and what is damaged is logged there. */
 	file->quiet = true;
 	if (reader)
 		err = read_own(reader, file, &found);

@@ -20,7 +20,7 @@
 struct scope_file_join;
 
 /*
- * Reads all of the files, which must be seekable, to find what they repeat. NULL with errno, said:
+ * Reads all of the files, which must be seekable, to find what they repeat. NULL with errno, logged:
  * EINVAL (not parts of one capture, or one of them twice), EFBIG (they have too much in common), or
  * as chunk_reader_next() has it.
  */

@@ -27,8 +27,8 @@ struct scope_file_output {
 
 /*
  * Creates the file. An existing regular file is first renamed to path + ".old", or with `numbered`
- * to the first of path + ".1", ".2" ... that is free (said), unless a capture is being written to
- * it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, said.
+ * to the first of path + ".1", ".2" ... that is free (logged), unless a capture is being written to
+ * it; a device, a pipe or a link is written as it is; "-" is standard output. 0 or -errno, logged.
  */
 int scope_file_output_open(struct scope_file_output *output, const char *path, bool numbered);
 

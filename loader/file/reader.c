@@ -68,7 +68,7 @@ bool chunk_intact(const struct chunk_header *header, const unsigned char *payloa
 
 /*
  * Reads the first chunk as it is: is this a capture at all? The length of the payload, or -errno
- * (said).
+ * (logged).
  */
 static ssize_t read_first(struct scope_file *file, unsigned char **payload)
 {

@@ -20,7 +20,7 @@
 struct scope_file {
 	const char *path; /* the caller's */
 	int fd;
-	/* damage is not said: whoever looks at it will come to it again */
+	/* damage is not logged: whoever looks at it will come to it again */
 	bool quiet;
 	/* readers may stand anywhere in it; else one reads it once */
 	bool seekable;
@@ -32,17 +32,17 @@ struct scope_file {
 
 /*
  * Opens the capture at `path`, "-" being standard input, and reads its header. NULL with errno,
- * said: EINVAL (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of
+ * logged: EINVAL (not a capture, or of another major version), EBADMSG (damaged), ENOMEM, or of
  * open(2) and read(2).
  */
 struct scope_file *scope_file_open(const char *path);
 
-/* The same of a copy: `name` is what it is a copy of, and is said. */
+/* The same of a copy: `name` is what it is a copy of, and is logged. */
 struct scope_file *scope_file_open_as(const char *path, const char *name);
 void scope_file_close(struct scope_file *file);
 
 /* Reads up to `length` bytes, fewer only at the end of the file; where it is not seekable those that come
- * next, whatever the offset. Their number, or -errno (said). */
+ * next, whatever the offset. Their number, or -errno (logged). */
 ssize_t scope_file_read(const struct scope_file *file, uint64_t offset, void *bytes, size_t length);
 
 /* Whether the `have` bytes behind a chunk's header are all of its payload, and unchanged. */

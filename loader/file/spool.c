@@ -33,7 +33,7 @@ static int fd_copy(int from, int to)
 	return err;
 }
 
-/* A copy of what comes from `path`, in a file without a name: its descriptor, or -errno (said). */
+/* A copy of what comes from `path`, in a file without a name: its descriptor, or -errno (logged). */
 static int spool_copy(const char *path)
 {
 	int from = open(strcmp(path, "-") ? path : "/dev/stdin", O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -19,7 +19,7 @@ struct scope_file_writer;
  * Creates the file `path` and writes the header: version, byte order, a snapshot of MONOTONIC /
  * REALTIME / BOOTTIME, host, kernel release, command line. An existing regular file is first
  * renamed to path + ".old", perf's habit; a device, a pipe or a link is written as it is; "-" is
- * standard output. Returns the writer, or NULL with errno (the failure has been said).
+ * standard output. Returns the writer, or NULL with errno (the failure has been logged).
  */
 struct scope_file_writer *scope_file_writer_create(const char *path, int argc, char *const *argv);
 

@@ -166,7 +166,7 @@ int pinned_process_account(const struct pinned_process *p, struct scope_file_wri
 
 /*
  * A file has one account of a segment: if this is the one that was let go of then what is to be
- * said of that is said with it. Another capture may have had it meanwhile: then its account began
+ * logged of that is logged with it. Another capture may have had it meanwhile: then its account began
  * anew.
  */
 static int go_on(struct pinned_process *p, struct scope_file_writer *writer)

@@ -24,7 +24,7 @@ struct pinned_attach_options {
 	struct plan_options plan; /* what is hooked */
 };
 
-/* 0 or -errno, said. */
+/* 0 or -errno, logged. */
 int pinned_attach(const struct pinned_attach_options *options);
 
 #endif

@@ -29,7 +29,7 @@
 
 static const char *const folders[] = {PROBE_OBJECT_PROGRAMS, PROBE_OBJECT_MAPS, PIN_LINKS};
 
-/* DIR/FOLDER/NAME, the last two perhaps NULL. 0 or -ENAMETOOLONG (said). */
+/* DIR/FOLDER/NAME, the last two perhaps NULL. 0 or -ENAMETOOLONG (logged). */
 static int join(char path[PATH_MAX], const char *dir, const char *folder, const char *name)
 {
 	int length = snprintf(path, PATH_MAX, "%s%s%s%s%s", dir, folder ? "/" : "",

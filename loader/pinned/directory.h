@@ -18,8 +18,8 @@
 
 #define PIN_LINKS "links"
 
-/* Mounts /sys/fs/bpf if DIR lies there and it is no BPF file system yet (said); makes DIR, but
- * none above it, and its folders, as far as they are not there. 0 or -errno (said). */
+/* Mounts /sys/fs/bpf if DIR lies there and it is no BPF file system yet (logged); makes DIR, but
+ * none above it, and its folders, as far as they are not there. 0 or -errno (logged). */
 int pin_make_directory(const char *dir);
 
 /* True if programs and maps are pinned there: another loader, or bpftool, has loaded them. */
@@ -32,22 +32,22 @@ bool pin_is_empty(const char *dir);
 bool pin_has_programs_alone(const char *dir);
 
 /*
- * What is pinned there, opened. NULL with errno (said): ENOENT nothing is, EACCES, EPROTO of
+ * What is pinned there, opened. NULL with errno (logged): ENOENT nothing is, EACCES, EPROTO of
  * another build.
  */
 struct probe_object *pin_open(const char *dir, bool with_programs);
 
-/* The maps alone, and nothing is said if some are not there. */
+/* The maps alone, and nothing is logged if some are not there. */
 struct probe_object *pin_open_quietly(const char *dir);
 
-/* Pins all programs and maps. 0 or -errno (said). */
+/* Pins all programs and maps. 0 or -errno (logged). */
 int pin_object(const char *dir, const struct probe_object *object);
 
-/* Pins a link as DIR/links/NAME. 0 or -errno (said). */
+/* Pins a link as DIR/links/NAME. 0 or -errno (logged). */
 int pin_link(const char *dir, const char *name, int fd);
 
 /*
- * Whoever loads maps chooses how many entries they have: 0 if these are enough, or -errno (said).
+ * Whoever loads maps chooses how many entries they have: 0 if these are enough, or -errno (logged).
  */
 int pin_check_room(const char *dir, const struct probe_object *object,
 		   const struct probe_object_options *options);
@@ -55,13 +55,13 @@ int pin_check_room(const char *dir, const struct probe_object *object,
 /*
  * Holds off others: -EBUSY if another command (pin_lock_changes) or another drainer
  * (pin_lock_drain) is at work, -ESTALE if what was locked has just been removed, -ENOENT; these are
- * not said. A lock goes with its holder, however that ends. fd or -errno.
+ * not logged. A lock goes with its holder, however that ends. fd or -errno.
  */
 int pin_lock_changes(const char *dir);
 int pin_lock_drain(const char *dir);
 
 /*
- * pin_lock_changes when the other command is done, or -EBUSY or -ESTALE (said) after some seconds.
+ * pin_lock_changes when the other command is done, or -EBUSY or -ESTALE (logged) after some seconds.
  */
 int pin_wait_changes(const char *dir);
 
@@ -75,7 +75,7 @@ bool pin_is_drained(const char *dir);
  * none. */
 uint64_t pin_settings_inode(const char *dir);
 
-/* These alone, where the rest may be gone: fd or -errno, not said. */
+/* These alone, where the rest may be gone: fd or -errno, not logged. */
 int pin_open_settings(const char *dir);
 
 /* What tells a file from others, also when its path means another one by now. */
@@ -108,7 +108,7 @@ struct pin_links {
 	size_t unseen; /* that we may not look at */
 };
 
-/* 0 or -errno (said); pin_links_clear in any case. Links that cannot be opened are passed over. */
+/* 0 or -errno (logged); pin_links_clear in any case. Links that cannot be opened are passed over. */
 int pin_links_read(const char *dir, struct pin_links *links);
 void pin_links_clear(struct pin_links *links);
 
@@ -136,22 +136,22 @@ bool pin_link_file(const struct pin_link *link, const uint32_t *others, size_t c
 bool pin_is_hooked(const char *dir, pid_t pid);
 
 /*
- * The same link to another process, which has its file under `path`: an fd, or -errno (not said).
+ * The same link to another process, which has its file under `path`: an fd, or -errno (not logged).
  */
 int pin_link_again(const struct pin_link *link, pid_t pid, const char *path);
 
-/* The same link in force nowhere: to a process that has ended. An fd, or -errno (not said). */
+/* The same link in force nowhere: to a process that has ended. An fd, or -errno (not logged). */
 int pin_link_idle(const struct pin_link *link, const char *path);
 
-/* Pins one as DIR/links/NAME with what tells its file. 0 or -errno (said). */
+/* Pins one as DIR/links/NAME with what tells its file. 0 or -errno (logged). */
 int pin_link_of_file(const char *dir, const char *name, const struct pin_file *file, int fd);
 
 /* Takes the breakpoints out of these processes, which have inherited them: by links like those in DIR,
- * without effect, closed again. 0 or -errno (not said). */
+ * without effect, closed again. 0 or -errno (not logged). */
 int pin_strip(const char *dir, const uint32_t *heirs, size_t count);
 
 /* Unpins the links that `wanted` says, or all if it is NULL, and waits until the kernel has taken them away.
- * 0 or -errno (said). */
+ * 0 or -errno (logged). */
 int pin_remove_links(const char *dir, bool (*wanted)(void *context, const struct pin_link *link),
 		     void *context);
 
@@ -161,13 +161,13 @@ uint64_t pin_recursion_misses(const char *dir);
 
 /*
  * Whether DIR may be removed as one of ours: it lies in a BPF file system, and holds our links, one
- * of our programs or maps, or nothing. False is said, with the reason.
+ * of our programs or maps, or nothing. False is logged, with the reason.
  */
 bool pin_is_ours(const char *dir);
 
 /*
  * Unpins everything of ours and removes the folders and DIR; what else lies there stays, and is
- * said. Takes a DIR that has only a part of it. 0 or -errno (said).
+ * logged. Takes a DIR that has only a part of it. 0 or -errno (logged).
  */
 int pin_remove(const char *dir);
 
@@ -182,7 +182,7 @@ void pin_close_to_others(const char *dir);
 
 /*
  * Gives everything to the group, which may then drain and look, and change no setting. 0 or -errno
- * (said).
+ * (logged).
  */
 int pin_give_group(const char *dir, gid_t group);
 

@@ -25,11 +25,11 @@ struct pinned_drain_options {
 	char *const *argv;
 };
 
-/* 0 or -errno, said: -EBUSY another drainer is at work. */
+/* 0 or -errno, logged: -EBUSY another drainer is at work. */
 int pinned_drain(const struct pinned_drain_options *options);
 
 /* Of a capture whose probes are closed, with the drainers' lock held: the rest and the account. 0 or -errno,
- * said. */
+ * logged. */
 int pinned_drain_rest(const struct pinned *pinned, const char *output, int argc, char *const *argv);
 
 #endif

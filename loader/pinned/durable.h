@@ -18,7 +18,7 @@ struct durable {
 void durable_init(struct durable *durable, struct scope_file_writer *writer);
 
 /*
- * 0, or -errno of the file (said): nothing that came since the last flush counts as written then.
+ * 0, or -errno of the file (logged): nothing that came since the last flush counts as written then.
  */
 int durable_flush(struct durable *durable);
 

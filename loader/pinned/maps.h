@@ -25,11 +25,11 @@ struct pinned {
 };
 
 /*
- * Opens the maps. 0, or with the failure said: -ENOENT nothing is pinned there, -EACCES, -EPROTO of
+ * Opens the maps. 0, or with the failure logged: -ENOENT nothing is pinned there, -EACCES, -EPROTO of
  * another build, -ENODATA it is loaded and nothing is attached.
  */
 int pinned_open(struct pinned *pinned, const char *dir);
-/* To end it: whatever state it is in. 0 or -errno, not said. */
+/* To end it: whatever state it is in. 0 or -errno, not logged. */
 int pinned_open_any(struct pinned *pinned, const char *dir);
 void pinned_close(struct pinned *pinned); /* takes a zeroed one */
 
@@ -40,12 +40,12 @@ void pinned_close(struct pinned *pinned); /* takes a zeroed one */
 bool pinned_stands(const struct pinned *pinned);
 
 /* From then on no hit counts, and who drains or watches it ends: also where nothing but the settings is left
- * in DIR. 0 or -errno, not said. */
+ * in DIR. 0 or -errno, not logged. */
 int pinned_silence(const char *dir);
 
 int pinned_map(const struct pinned *pinned, const char *name); /* fd */
 
-/* Each 0 or -errno, said. */
+/* Each 0 or -errno, logged. */
 int pinned_settings(const struct pinned *pinned, struct pairing_settings *settings);
 int pinned_put_settings(const struct pinned *pinned, const struct pairing_settings *settings);
 int pinned_put_capture(const struct pinned *pinned, const struct capture_setting *capture);
@@ -55,14 +55,14 @@ int pinned_put_function(const struct pinned *pinned, uint32_t id,
 int pinned_counters(const struct pinned *pinned, uint32_t id, struct function_counters *sum);
 int pinned_pending(const struct pinned *pinned, struct pending_loss *sum);
 int pinned_put_target(const struct pinned *pinned, pid_t pid, bool on);
-int pinned_remove_target(const struct pinned *pinned, pid_t pid); /* -ENOENT is not said */
+int pinned_remove_target(const struct pinned *pinned, pid_t pid); /* -ENOENT is not logged */
 
 struct pinned_target {
 	pid_t pid;
 	bool on;
 };
 
-/* malloc'ed; 0 or -errno, said. */
+/* malloc'ed; 0 or -errno, logged. */
 int pinned_targets(const struct pinned *pinned, struct pinned_target **targets, size_t *count);
 /* The same; all are on while the settings say not to heed what the map says. */
 int pinned_targets_in_force(const struct pinned *pinned, struct pinned_target **targets,
@@ -82,7 +82,7 @@ struct pinned_call {
 	uint32_t function;
 };
 
-/* By thread, and in each from the outermost on; malloc'ed. 0 or -errno, said. */
+/* By thread, and in each from the outermost on; malloc'ed. 0 or -errno, logged. */
 int pinned_open_calls(const struct pinned *pinned, struct pinned_call **calls, size_t *count);
 
 #endif

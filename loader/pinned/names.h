@@ -15,7 +15,7 @@ struct pin_names {
 	size_t count;
 };
 
-/* Of DIR/FOLDER; none if it is not there. 0 or -errno (said); pin_names_clear in any case. */
+/* Of DIR/FOLDER; none if it is not there. 0 or -errno (logged); pin_names_clear in any case. */
 int pin_names_read(const char *dir, const char *folder, struct pin_names *names);
 void pin_names_clear(struct pin_names *names);
 

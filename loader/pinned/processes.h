@@ -12,7 +12,7 @@
 #include "pinned/directory.h"
 #include "pinned/maps.h"
 
-/* 0, or with the failure said, and nothing changed: -ESRCH, -EEXIST, -ENOENT it runs none of the files,
+/* 0, or with the failure logged, and nothing changed: -ESRCH, -EEXIST, -ENOENT it runs none of the files,
  * -EPERM the hooks as they are could kill it. */
 int pinned_add(const struct pinned *pinned, pid_t pid);
 
@@ -25,7 +25,7 @@ struct pin_known {
 /*
  * One that is in it, and some of whose links the kernel takes to be of a thread that has ended:
  * those of the files that it runs are made anew, the others stay for when it does. What is known of
- * the files tells a new build in an old one's place. 0 or -errno (said), with nothing lost.
+ * the files tells a new build in an old one's place. 0 or -errno (logged), with nothing lost.
  */
 int pinned_add_again(const struct pinned *pinned, pid_t pid, const struct pin_known *known,
 		     size_t count);
@@ -35,11 +35,11 @@ bool pinned_add_is_due(const struct pin_links *links, pid_t pid, const struct pi
 		       size_t count);
 
 /*
- * 0, or -EOPNOTSUPP (said) if the kernel does not tell what the links are to, which `what` needs.
+ * 0, or -EOPNOTSUPP (logged) if the kernel does not tell what the links are to, which `what` needs.
  */
 int pinned_refuse_untold(const struct pin_links *links, const char *what);
 
-/* What it has open gets 200 ms to return. 0, -ENOENT (said) it was not in it, or -errno (said). */
+/* What it has open gets 200 ms to return. 0, -ENOENT (logged) it was not in it, or -errno (logged). */
 int pinned_take_out(const struct pinned *pinned, pid_t pid);
 
 #endif

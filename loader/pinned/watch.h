@@ -16,13 +16,13 @@ struct watcher {
 
 /*
  * Forks the watcher, which waits: before anything is done, as that is when we are small, and
- * nothing is to be undone yet. 0 or -errno, said.
+ * nothing is to be undone yet. 0 or -errno, logged.
  */
 int pinned_watch_start(struct watcher *watcher);
 
 /*
  * Has it open the capture in DIR, which is described already and does not run yet. 0 or -errno,
- * said.
+ * logged.
  */
 int pinned_watch_open(const struct watcher *watcher, const char *dir);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Whether the code of the chosen functions is in the process what it is in its file, and whether their
- * probes are there. Purpose: no function is changed by its probe, and none is said to be hooked that is
+ * probes are there. Purpose: no function is changed by its probe, and none is logged to be hooked that is
  * not. Owner: who made the plan.
  */
 #ifndef SCOPETRACE_PLAN_TEXT_CHECK_H

@@ -415,7 +415,7 @@ static int describe_functions(const struct probe_session *session,
 	return err;
 }
 
-/* Attaches what is in this process, in the session's generation. 0 or -errno, said. */
+/* Attaches what is in this process, in the session's generation. 0 or -errno, logged. */
 static int attach_process(struct probe_session *session, pid_t pid,
 			  const struct probe_function *functions)
 {

@@ -27,7 +27,7 @@ struct probe_options {
 };
 
 /*
- * Loads the BPF object. NULL with errno (said): EPERM, ENOMEM, EINVAL ring size, E2BIG more than
+ * Loads the BPF object. NULL with errno (logged): EPERM, ENOMEM, EINVAL ring size, E2BIG more than
  * MAX_FUNCTIONS or MAX_EXIT_SITES, or what the verifier said.
  */
 struct probe_session *probe_session_open(const struct probe_options *options,
@@ -45,7 +45,7 @@ struct probe_session *probe_session_adopt(struct probe_object *object, size_t fu
  * Arms the functions in process `pid`, which may not have exec'ed yet: a binary is told by its
  * file, not by what is mapped now. Functions that the kernel refuses are left out, and named. May
  * be called again for another process, with as many functions that mean the same by their index;
- * only the paths may differ. Not after probe_session_detach. 0, or with the failure said and
+ * only the paths may differ. Not after probe_session_detach. 0, or with the failure logged and
  * everything detached, other processes too: -ESRCH, -EINVAL none of them can be hooked or two
  * functions at one address, -ENOTSUP.
  */
@@ -56,7 +56,7 @@ int probe_session_attach(struct probe_session *session, pid_t pid,
  * Hooks the functions of `pid` anew, with other return modes perhaps, in place of everything that
  * is attached: no call is seen twice, and a call that is open meanwhile is completed by the new
  * probes if they see its end. A return address that the kernel has put on a stack stays there until
- * that call returns. 0, or with the failure said, as probe_session_attach; the old probes then stay
+ * that call returns. 0, or with the failure logged, as probe_session_attach; the old probes then stay
  * in force.
  */
 int probe_session_switch(struct probe_session *session, pid_t pid,
@@ -91,7 +91,7 @@ size_t probe_session_stripped(const struct probe_session *session);
 /*
  * Hooks the processes of the session again, as they were, after an exec in process `pid` by a
  * thread that was not its first one: the kernel has lost sight of such a process. Calls of before
- * this are not seen. 0, also if it has ended or the session is detached, or -errno (said).
+ * this are not seen. 0, also if it has ended or the session is detached, or -errno (logged).
  */
 int probe_session_reattach(struct probe_session *session, pid_t pid);
 
@@ -114,7 +114,7 @@ int probe_session_visit_links(const struct probe_session *session, probe_link_vi
 
 /*
  * Puts the session's generation in force and leaves everything as it is: what was pinned goes on
- * after probe_session_close. 0 or -errno, said.
+ * after probe_session_close. 0 or -errno, logged.
  */
 int probe_session_leave(struct probe_session *session);
 

@@ -18,7 +18,7 @@ struct exit_places {
 
 /*
  * Also for functions whose exits are not hooked now, so that a place stays what it is when return
- * modes are switched. 0, -ENOMEM, or -E2BIG when there are more than `most` in all (said).
+ * modes are switched. 0, -ENOMEM, or -E2BIG when there are more than `most` in all (logged).
  */
 int exit_places_make(struct exit_places *places, const struct probe_function *functions,
 		     size_t count, size_t most);

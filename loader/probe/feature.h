@@ -9,7 +9,7 @@
 /*
  * Checks all that hooking needs: privileges (CAP_BPF + CAP_PERFMON, or root), BTF, libbpf at least
  * 1.3 at run time, uprobe_multi, the initial pid namespace (the records carry its ids). 0, or with
- * the failure and its cure said: -EPERM, -ENOENT (no BTF), -ENOTSUP (no uprobe_multi, or another
+ * the failure and its cure logged: -EPERM, -ENOENT (no BTF), -ENOTSUP (no uprobe_multi, or another
  * pid namespace), -ELIBBAD (libbpf too old).
  */
 int feature_require_hooking(void);

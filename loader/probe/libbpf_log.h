@@ -2,7 +2,7 @@
 /*
  * What libbpf says while a thread has it load something. Purpose: it is shown if the load fails,
  * and else not. Owner: the thread between begin and end, one log at a time. Invariant: `text` is
- * the end of what was said, as the verifier's verdict is in its last lines, and ends with a NUL.
+ * the end of what was logged, as the verifier's verdict is in its last lines, and ends with a NUL.
  */
 #ifndef SCOPETRACE_PROBE_LIBBPF_LOG_H
 #define SCOPETRACE_PROBE_LIBBPF_LOG_H

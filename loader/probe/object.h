@@ -31,13 +31,13 @@ struct probe_object_options {
 	uint32_t flags; /* enum setting_flag */
 };
 
-/* With generation 1 in force. NULL with errno (said). */
+/* With generation 1 in force. NULL with errno (logged). */
 struct probe_object *probe_object_load(const struct probe_object_options *options);
 
 /*
  * The same programs and maps where they are in the kernel already. `open` gives an fd, now the
  * object's, of a program or map by its kind (PROBE_OBJECT_PROGRAMS, _MAPS) and name, or -errno,
- * said. NULL with errno (said), also if they are not of the sizes that this build has.
+ * logged. NULL with errno (logged), also if they are not of the sizes that this build has.
  */
 #define PROBE_OBJECT_PROGRAMS \
 	"progs" /* as bpftool's loadall takes them; the kinds are directories' names \
@@ -58,7 +58,7 @@ bool probe_object_is_same(const struct probe_object *left, const struct probe_ob
 
 /*
  * Filters and flags of a capture that is not in force yet: the generation is 0 then. 0 or -errno
- * (said).
+ * (logged).
  */
 int probe_object_configure(struct probe_object *object, uint64_t minimum_ns, uint32_t flags);
 
@@ -70,13 +70,13 @@ int probe_object_configure(struct probe_object *object, uint64_t minimum_ns, uin
 const char *probe_object_follower(const struct probe_object *object, size_t index, int *fd);
 
 /* From this moment on only hits of links whose cookies have this generation count; 0: none. 0 or -errno
- * (said). */
+ * (logged). */
 int probe_object_set_generation(struct probe_object *object, uint32_t generation);
 
 /* Attaches the programs that follow exit, exec, rename and fork of threads, unless they are. 0 or -errno
- * (said). */
+ * (logged). */
 int probe_object_follow_threads(struct probe_object *object);
-/* The forks and execs of this process are told from now on. 0 or -errno (said). */
+/* The forks and execs of this process are told from now on. 0 or -errno (logged). */
 int probe_object_add_target(struct probe_object *object, pid_t pid);
 void probe_object_unfollow_threads(struct probe_object *object);
 

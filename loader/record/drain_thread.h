@@ -15,7 +15,7 @@
 
 #include "source/pace.h"
 
-/* One turn: 0 or -errno (said). *pause_ns: how long to sleep after it. */
+/* One turn: 0 or -errno (logged). *pause_ns: how long to sleep after it. */
 typedef int (*drainer_turn)(void *context, struct pace *pace, uint64_t *pause_ns);
 
 /* Zero to begin with. */
@@ -29,7 +29,7 @@ struct drainer {
 	atomic_int err; /* of that turn */
 };
 
-/* 0 or -errno (said). */
+/* 0 or -errno (logged). */
 int drainer_start(struct drainer *drainer, drainer_turn turn, void *context);
 
 /* True if a turn has failed: nothing more comes of it but its error, from drainer_stop. The fd (-1: not

@@ -27,7 +27,7 @@
 struct flight;
 struct scope_file_writer;
 
-/* Keeps what came in the last `window_ns`, in at most `bytes`. NULL with errno (said). */
+/* Keeps what came in the last `window_ns`, in at most `bytes`. NULL with errno (logged). */
 struct flight *flight_create(uint64_t window_ns, size_t bytes);
 void flight_destroy(struct flight *flight); /* takes NULL */
 
@@ -40,7 +40,7 @@ void flight_set_clock(struct flight *flight, uint64_t (*now)(void));
  */
 struct event_output *flight_output(struct flight *flight);
 
-/* Declares a hooked function, as scope_file_writer_function does. 0 or -errno (said). */
+/* Declares a hooked function, as scope_file_writer_function does. 0 or -errno (logged). */
 int flight_function(struct flight *flight, const struct function_info *function);
 
 /* Lets go of what is too old by now. Every event that comes does it as well. */

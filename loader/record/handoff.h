@@ -35,7 +35,7 @@ struct handoff;
  * A buffer of `data_words` words and `tags` tags, both powers of two, for records with a header of
  * `header_words`: at least one record of discarded writes (HANDOFF_FIXED_WORDS + header_words + 1)
  * must fit. A record of up to half of the words finds room in an empty buffer; a longer one only at
- * some of its places. NULL with errno: EINVAL, ENOMEM, or that of eventfd(2). Nothing is said.
+ * some of its places. NULL with errno: EINVAL, ENOMEM, or that of eventfd(2). Nothing is logged.
  */
 struct handoff *handoff_create(size_t header_words, size_t data_words, size_t tags);
 void handoff_destroy(struct handoff *handoff); /* takes NULL */
@@ -82,7 +82,7 @@ struct handoff_batch {
 /*
  * The records up to where one of the rings begins anew, or one of discarded writes; gives back
  * those of the read before. With `wait` it sleeps until there is something, and HANDOFF_EMPTY is no
- * answer; without a buffer (NULL) it is the end. A buffer that does not add up is said, and ends
+ * answer; without a buffer (NULL) it is the end. A buffer that does not add up is logged, and ends
  * the program.
  */
 enum handoff_state handoff_read(struct handoff *handoff, bool wait, struct handoff_batch *batch);

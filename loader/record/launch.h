@@ -29,11 +29,11 @@ struct launch_plan {
 /*
  * Forks a child that will run plan->argv (looked for in PATH), with SCOPE_CAPTURE=its pid in its
  * environment; signals that we ignore it will ignore too, as after nohup. Until its exec it has the
- * files mapped as code, so that probes in them are screened. 0 or -errno, said.
+ * files mapped as code, so that probes in them are screened. 0 or -errno, logged.
  */
 int launch_prepare(struct launch *launch, const struct launch_plan *plan);
 
-/* Lets it exec. 0, or the -errno of its exec, said (it has been waited for then: -ENOENT, -EACCES, -ENOEXEC
+/* Lets it exec. 0, or the -errno of its exec, logged (it has been waited for then: -ENOENT, -EACCES, -ENOEXEC
  * ...). */
 int launch_go(struct launch *launch, char *const *argv);
 

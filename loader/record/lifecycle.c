@@ -230,7 +230,7 @@ static int follow_lost_exec(struct capture *c)
 
 	if (process_read_name(pid, comm, &command))
 		return 0;
-	if (!probe_session_reattach(c->session, pid)) /* or it is said why not */
+	if (!probe_session_reattach(c->session, pid)) /* or it is logged why not */
 		log_warning(
 			"process %d runs %s now, and the kernel's ring had no room to tell it, or it came before the "
 			"hooks: it is hooked again%s. What it has called meanwhile may be missing",

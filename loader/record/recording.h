@@ -167,19 +167,19 @@ struct capture {
 /*
  * Opens the target, checks that hooking it is safe and possible, loads and arms the probes, opens
  * its segment and the file, says `armed N of N functions in pid P`, and starts the command. 0 or
- * -errno, said; call capture_close in any case.
+ * -errno, logged; call capture_close in any case.
  */
 int capture_open(struct capture *capture, const struct capture_options *options);
 
 /*
  * Runs until the target's end, the duration, or a signal. 0, or -errno of a source or of the file,
- * said.
+ * logged.
  */
 int capture_run(struct capture *capture);
 
 /*
  * Closes the probes, takes what remains, writes accounts and footer, prints the closing line. 0,
- * -errno of the file, or -EBADMSG when the numbers do not add up (said). Does nothing when no file
+ * -errno of the file, or -EBADMSG when the numbers do not add up (logged). Does nothing when no file
  * was opened.
  */
 int capture_finish(struct capture *capture);
@@ -196,13 +196,13 @@ void capture_close(struct capture *capture);
 
 /* ---- between these files ---- */
 
-/* Chooses the functions, refuses what hooking could kill. 0 or -errno, said. */
+/* Chooses the functions, refuses what hooking could kill. 0 or -errno, logged. */
 int capture_choose(struct capture *capture);
 
 /*
  * Each second, by a thread of its own, as reading a large file takes long: looks whether the
  * process has mapped other files since, and if one of them makes uretprobes dangerous sees the
- * returns otherwise from then on (said). 0 or -errno, said; the old probes then stay.
+ * returns otherwise from then on (logged). 0 or -errno, logged; the old probes then stay.
  */
 int capture_watch_modules(struct capture *capture);
 
@@ -212,12 +212,12 @@ int capture_watch_modules(struct capture *capture);
  */
 int capture_verify(struct capture *capture);
 
-/* Loads the probes and arms them. 0 or -errno, said. */
+/* Loads the probes and arms them. 0 or -errno, logged. */
 int capture_arm(struct capture *capture);
 
 /*
  * Opens the process's segment when there is one, and lets go of it when exec has replaced it. With
- * hooks a segment that cannot be read is no failure (said, once). 0 or -errno, said.
+ * hooks a segment that cannot be read is no failure (logged, once). 0 or -errno, logged.
  */
 int capture_follow_segment(struct capture *capture);
 
@@ -255,7 +255,7 @@ int capture_declare_process(struct capture *capture);
 
 /* ---- the flight recorder; each does nothing without one ---- */
 
-/* When the functions are chosen: makes it. 0 or -errno, said. */
+/* When the functions are chosen: makes it. 0 or -errno, logged. */
 int capture_open_flight(struct capture *capture);
 void capture_close_flight(struct capture *capture);
 

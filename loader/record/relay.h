@@ -34,7 +34,7 @@ struct relay;
 
 /*
  * A relay of this many bytes (a power of two between the two above) into `sink`, which outlives it;
- * for hooked functions of ids below `function_count`. Not started. NULL with errno (said).
+ * for hooked functions of ids below `function_count`. Not started. NULL with errno (logged).
  */
 struct relay *relay_create(struct event_output *sink, size_t bytes, size_t function_count);
 void relay_destroy(struct relay *relay); /* takes NULL; no side may be at work */
@@ -45,7 +45,7 @@ void relay_start(struct relay *relay);
 /*
  * The drain side is at work no more: puts all that is left into the sink, and whatever else is
  * written to the output at once. 0, -errno of the sink, or -EBADMSG if what was discarded does not
- * add up (said).
+ * add up (logged).
  */
 int relay_settle(struct relay *relay);
 

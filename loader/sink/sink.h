@@ -23,7 +23,7 @@ struct sink {
 	const char *extension; /* of a file of this format, with the dot */
 	const char *help;      /* one line */
 	bool binary;	       /* not for a terminal */
-	/* Writes the whole timeline. 0 or -errno, and -EBADMSG if it was said (of reading, of a temporary
+	/* Writes the whole timeline. 0 or -errno, and -EBADMSG if it was logged (of reading, of a temporary
 	 * file); what was written so far is the caller's to throw away. */
 	int (*write)(const struct timeline *timeline, FILE *out,
 		     const struct sink_options *options);

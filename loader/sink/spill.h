@@ -12,11 +12,11 @@
 
 struct spill;
 
-/* For streams 0 to `streams` - 1. NULL with errno EBADMSG, said. */
+/* For streams 0 to `streams` - 1. NULL with errno EBADMSG, logged. */
 struct spill *spill_create(size_t streams);
 void spill_destroy(struct spill *spill); /* takes NULL */
 
-/* Whole records. 0, or -ENOMEM, or -EBADMSG, said. */
+/* Whole records. 0, or -ENOMEM, or -EBADMSG, logged. */
 int spill_add(struct spill *spill, size_t stream, const void *bytes, size_t length);
 
 /* Takes the whole records at the beginning of the bytes: how many bytes they are, or -errno. */
@@ -24,7 +24,7 @@ typedef ssize_t (*spill_taker)(void *context, const unsigned char *bytes, size_t
 
 /*
  * Gives all of the stream to `take`, and forgets it. 0, or what `take` failed with, or -EBADMSG,
- * said.
+ * logged.
  */
 int spill_take(struct spill *spill, size_t stream, spill_taker take, void *context);
 

@@ -19,7 +19,7 @@ struct bpf_source_maps {
 };
 
 /*
- * NULL with errno (said). `function_count` is the number of functions whose accounts are read at
+ * NULL with errno (logged). `function_count` is the number of functions whose accounts are read at
  * the end. Its gone() is never true: the ring does not know its processes, and whoever attached the
  * probes does.
  */
@@ -44,7 +44,7 @@ void bpf_source_tell_lifecycle(struct source *source, const struct bpf_source_li
 /*
  * The calls that are running now, as unfinished scopes that end at `now`: *scopes, to be freed. Any
  * thread may ask, while another drains; nothing is counted. A call whose probe is hit at that
- * moment may be left out, or be in the ring as well. 0 or -errno (said, but for ENOMEM).
+ * moment may be left out, or be in the ring as well. 0 or -errno (logged, but for ENOMEM).
  */
 int bpf_source_open_calls(const struct source *source, uint64_t now, struct hooked_scope **scopes,
 			  size_t *count);

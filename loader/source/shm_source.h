@@ -19,14 +19,14 @@ struct tid_translator {
 
 /*
  * Opens the segment of process `pid` and turns its capture on. `translator` may be NULL where the
- * process shares our pid namespace. NULL with errno, nothing said for ENOENT (no segment: the
+ * process shares our pid namespace. NULL with errno, nothing logged for ENOENT (no segment: the
  * program does not use libscope), EAGAIN (it is being set up: try again) and ESRCH (the process is
  * gone); else said: EBUSY another reader has it, EPROTO another major version, EBADMSG damaged,
  * EACCES.
  */
 struct source *shm_source_open(pid_t pid, const struct tid_translator *translator);
 
-/* The same, and nothing is said; what shm_source_open would say of the errno. */
+/* The same, and nothing is logged; what shm_source_open would say of the errno. */
 struct source *shm_source_try(pid_t pid, const struct tid_translator *translator);
 
 /*

@@ -17,7 +17,7 @@ struct source_ops {
 	const char *name;
 	/*
 	 * Takes what is there and puts it out; bounded in time, never waits. Returns the number of
-	 * events (>= 0), or -errno of the output or of a source that broke (said).
+	 * events (>= 0), or -errno of the output or of a source that broke (logged).
 	 */
 	ssize_t (*drain)(struct source *source, struct event_output *output);
 	/* The last drain: takes all that remains, closes the accounts. 0 or -errno. */

@@ -138,7 +138,7 @@ struct timeline {
  * Reads the capture at `path`, "-" being standard input (hostile: every length, id and kind is
  * checked; names are made valid UTF-8). Returns the timeline, or NULL with errno (EINVAL: not a
  * capture, or another major version; EBADMSG: damaged; ENOENT, EACCES ... of open; ENOMEM), the
- * failure said. A file cut short is read up to its last whole chunk, and `truncated` is set.
+ * failure logged. A file cut short is read up to its last whole chunk, and `truncated` is set.
  */
 struct timeline *timeline_open(const char *path);
 
@@ -177,7 +177,7 @@ struct lane_part {
 /*
  * Reads all lanes, in parts as large as memory allows; a small capture's lanes are a part each, in
  * their order. Lanes of a large one come in turns. `visit` returns 0, or what timeline_visit()
- * shall return at once. 0, or -errno (of reading: said; -ENOMEM: not said). Afterwards max_depth of
+ * shall return at once. 0, or -errno (of reading: logged; -ENOMEM: not logged). Afterwards max_depth of
  * the lanes is known.
  */
 typedef int (*timeline_visitor)(void *context, const struct lane_part *part);
@@ -271,7 +271,7 @@ struct timeline_summary {
 };
 
 /*
- * Reads the capture once. 0 or -errno, said unless it is -ENOMEM; summary_clear() frees what it
+ * Reads the capture once. 0 or -errno, logged unless it is -ENOMEM; summary_clear() frees what it
  * holds.
  */
 int timeline_summarise(const struct timeline *timeline, struct timeline_summary *summary);

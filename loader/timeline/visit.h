@@ -12,7 +12,7 @@
 /* All lanes, to the visitor of timeline_visit(). */
 int visit_lanes(struct trace_index *trace, timeline_visitor visitor, void *context);
 
-/* Notes the ends of unwound calls that are met in a later region than they began. 0 or -errno, said unless it
+/* Notes the ends of unwound calls that are met in a later region than they began. 0 or -errno, logged unless it
  * is -ENOMEM. */
 int visit_unwound(struct trace_index *trace);
 
