@@ -29,7 +29,7 @@ static __always_inline int complete_frame(struct ending *ending, struct open_fra
 	return 0;
 }
 
-/* It was found gone. Only a frame whose every return is seen was surely left in another way. */
+/* It was found gone: no return of a frame that is open goes unseen, so it was left in another way. */
 static __always_inline int give_up_frame(struct ending *ending, struct open_frame *frame)
 {
 	struct function_counters *count = counters_of(frame->function);
@@ -37,10 +37,6 @@ static __always_inline int give_up_frame(struct ending *ending, struct open_fram
 
 	if (!count || !pending)
 		return 0;
-	if (!(frame->flags & OPEN_FRAME_BY_EXIT)) {
-		COUNT(count->discarded);
-		return 0;
-	}
 	ending->end_ns = ending->now;
 	ending->flags = EVENT_FLAG_UNWOUND;
 	COUNT(count->unwound);

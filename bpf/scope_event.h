@@ -246,12 +246,12 @@ struct function_counters {
 	__u64 filtered;
 	__u64 map_full;
 	__u64 chain_full;
-	__u64 discarded;  /* frames that were found gone: longjmp, exec, a lost hit */
+	__u64 discarded; /* frames above that of a return: a jump led to them, and their own never came */
 	__u64 unfinished; /* frames that ended with their thread */
 	__u64 orphans;	  /* returns without an open frame */
 	__u64 below_minimum;
 	__u64 ring_lost;
-	/* frames with RETURNS_INSTRUCTION that were found gone: an exception left them */
+	/* frames that were found gone: an exception, a longjmp or an exec left them */
 	__u64 unwound;
 	/* of not_a_call and orphans: hits that repeat the one just before, on another cpu */
 	__u64 duplicates;

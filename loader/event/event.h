@@ -218,8 +218,8 @@ static_assert(sizeof(struct process_info) == 40, "on disk");
  *   returns   = completed + not_a_return + orphans
  *   completed + unwound + instants = below_minimum + ring_lost + handoff_lost + expired + (scopes in the
  * file, but for unfinished ones) An unwound scope is one whose record is sent when it is found
- * gone; one that is found gone without a record is discarded. The scopes of `unfinished` are in the
- * file, too, as the loader reads them from the kernel.
+ * gone; one that is found gone at the return of a function that it had jumped to is discarded. The
+ * scopes of `unfinished` are in the file, too, as the loader reads them from the kernel.
  */
 struct function_accounting {
 	uint64_t entries;

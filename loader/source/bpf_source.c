@@ -16,8 +16,7 @@
 #include "bpf/scope_event.h"
 #include "source/bpf_ring.h"
 
-#define BATCH	    1024
-#define NOT_A_SCOPE UINT16_MAX
+#define BATCH 1024
 /* for a program that was preempted between reserve and submit */
 #define LAST_RECORD_WAIT_NS 1000000000ull
 
@@ -440,11 +439,8 @@ static uint16_t judge_open_frame(const struct open_slot *slot, const struct open
 	if (slot->state & OPEN_SLOT_ENDED)
 		*end_ns = slot->last_ns;
 	else if (frame->start_ns < latest_above) {
-		bool is_unwound = frame->flags & OPEN_FRAME_BY_EXIT;
-
-		account->unwound += is_unwound;
-		account->discarded += !is_unwound;
-		return is_unwound ? SCOPE_FLAG_UNWOUND : NOT_A_SCOPE;
+		account->unwound++;
+		return SCOPE_FLAG_UNWOUND;
 	}
 	account->unfinished++;
 	return SCOPE_FLAG_UNFINISHED;
@@ -492,8 +488,7 @@ static int put_open_slot(const struct bpf_source *source, struct function_accoun
 		was_left = was_left && frame->flags & OPEN_FRAME_BY_EXIT;
 		scope.flags = judge_open_frame(slot, frame, was_left, latest_above,
 					       &accounts[frame->function], &scope.end_ns);
-		if (scope.flags != NOT_A_SCOPE)
-			err = output->hooked(output, &scope, 1);
+		err = output->hooked(output, &scope, 1);
 	}
 	return err;
 }

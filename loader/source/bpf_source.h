@@ -63,8 +63,8 @@ size_t bpf_source_backlog(const struct source *source);
 
 /*
  * The accounts of function `id`; right once finish() was called after the probes were detached.
- * finish() also delivers the frames that are still open: as unfinished scopes, or counted as
- * discarded if another hit of their thread further out on their stack came after them. `unfinished`
+ * finish() also delivers the frames that are still open: as unfinished scopes, or as unwound ones
+ * if another hit of their thread further out on their stack came after them. `unfinished`
  * holds both those and the ones whose thread ended before.
  */
 struct function_accounting bpf_source_accounting(const struct source *source, uint32_t id);

@@ -469,10 +469,10 @@ static void check_identities(const struct hooked_run *run, const char *function)
 		     " unfinished %" PRIu64,
 		     function, a.opened, a.completed, a.discarded, a.unfinished);
 	cr_expect_eq(a.returns, a.completed + a.not_a_return + a.orphans, "%s: returns", function);
-	cr_expect_eq(a.completed, a.below_minimum + a.ring_lost + a.handoff_lost + in_file,
-		     "%s: completed %" PRIu64 " below %" PRIu64 " lost %" PRIu64
-		     " in file %" PRIu64,
-		     function, a.completed, a.below_minimum, a.ring_lost, in_file);
+	cr_expect_eq(
+		a.completed + a.unwound, a.below_minimum + a.ring_lost + a.handoff_lost + in_file,
+		"%s: completed %" PRIu64 " below %" PRIu64 " lost %" PRIu64 " in file %" PRIu64,
+		function, a.completed, a.below_minimum, a.ring_lost, in_file);
 	cr_expect_eq(a.unfinished, unfinished, "%s: unfinished", function);
 }
 
@@ -487,15 +487,20 @@ static int by_thread_and_start(const void *left, const void *right)
 	return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
-/* On one stack scopes nest; a return that was given to another call's entry makes two cross. */
+/*
+ * On one stack scopes nest; a return that was given to another call's entry makes two cross. When an
+ * unwound one truly ended the timeline finds out.
+ */
 static void check_nesting(const struct hooked_run *run)
 {
-	size_t count = run->tally.scope_count, depth = 0, crossings = 0;
-	struct hooked_scope *scopes = calloc(count + 1, sizeof(*scopes));
-	uint64_t *ends = calloc(count + 1, sizeof(*ends));
+	size_t count = 0, depth = 0, crossings = 0;
+	struct hooked_scope *scopes = calloc(run->tally.scope_count + 1, sizeof(*scopes));
+	uint64_t *ends = calloc(run->tally.scope_count + 1, sizeof(*ends));
 
-	if (count)
-		memcpy(scopes, run->tally.scopes, count * sizeof(*scopes));
+	for (size_t i = 0; i < run->tally.scope_count; i++) {
+		if (!(run->tally.scopes[i].flags & SCOPE_FLAG_UNWOUND))
+			scopes[count++] = run->tally.scopes[i];
+	}
 	qsort(scopes, count, sizeof(*scopes), by_thread_and_start);
 	for (size_t i = 0; i < count; i++) {
 		if (i && scopes[i].tid != scopes[i - 1].tid)

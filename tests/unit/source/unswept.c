@@ -98,7 +98,7 @@ static void stacks_case(const char *program, const char *count)
 	struct function_accounting leaf = expect_all(&run, &target, "leaf", 0);
 
 	expect_all(&run, &target, "visit", strtoull(count, NULL, 10));
-	cr_expect_eq(leaf.discarded + leaf.unfinished, strtoull(count, NULL, 10));
+	cr_expect_eq(leaf.unwound + leaf.unfinished, strtoull(count, NULL, 10));
 	cr_expect_leq(most, SLOTS_AT_MOST, "%zu slots at a time", most);
 	run_close(&run);
 }
@@ -118,7 +118,7 @@ static void frames_case(const char *program)
 
 	expect_all(&run, &target, "outer", 1);
 	expect_all(&run, &target, "visit", 20000);
-	cr_expect_eq(expect_all(&run, &target, "leaf", 0).discarded, 20000);
+	cr_expect_eq(expect_all(&run, &target, "leaf", 0).unwound, 20000);
 	cr_expect_leq(most, SLOTS_AT_MOST, "%zu slots at a time", most);
 	run_close(&run);
 }
