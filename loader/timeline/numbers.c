@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,9 +70,10 @@ static void add_value(struct number_group *group, const struct mark *mark)
 		one->min_integer = integer;
 	if (first || integer > one->max_integer)
 		one->max_integer = integer;
-	if (first || real < one->min)
+	/* A NaN is no value: min, max and mean are NaN only while there is nothing else. */
+	if (first || isnan(one->min) || real < one->min)
 		one->min = real;
-	if (first || real > one->max)
+	if (first || isnan(one->max) || real > one->max)
 		one->max = real;
 	/* Of several threads: the latest in time. */
 	if (first || mark->time_ns >= group->last_ns) {
@@ -81,8 +83,12 @@ static void add_value(struct number_group *group, const struct mark *mark)
 	}
 	one->is_floating |= is_floating;
 	one->samples++;
+	if (isnan(real) && group->numbers)
+		return;
+	group->numbers += !isnan(real);
 	/* Step by step, so that a sum of large numbers does not overflow. */
-	one->mean += (real - one->mean) / (double)one->samples;
+	one->mean = group->numbers <= 1 ? real
+					: one->mean + (real - one->mean) / (double)group->numbers;
 }
 
 int numbers_add(struct number_collector *collector, const struct lane_part *part)

@@ -51,7 +51,8 @@ struct number_collector {
 	struct number_group {
 		struct number_statistics statistics;
 		uint64_t last_ns;
-		uint32_t before; /* another group with the same hash: index + 1; or 0 */
+		uint64_t numbers; /* samples that are no NaN */
+		uint32_t before;  /* another group with the same hash: index + 1; or 0 */
 	} * groups;
 	size_t count, capacity;
 };

@@ -3,6 +3,7 @@
  * reported. */
 #include "support/capture.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -318,6 +319,40 @@ Test(marks, counters)
 		else
 			cr_assert(one->is_floating && one->min == -2.25 && one->max == 7 &&
 				  one->last == 7 && one->mean == 1.75);
+	}
+	free(all);
+	timeline_close(timeline);
+}
+
+/* A NaN that comes first, or between, changes nothing of what the numbers come to. */
+Test(marks, counters_that_are_no_number)
+{
+	static const double values[][3] = {
+		{NAN, 1.5, 7.5}, {1.5, NAN, 7.5}, {7.5, 1.5, NAN}, {NAN, NAN, NAN}};
+	static const char *const names[] = {"first", "between", "last", "only"};
+	struct timeline *timeline;
+	struct number_statistics *all;
+	size_t count;
+
+	for (size_t i = 0; i < 12; i++) {
+		uint64_t bits;
+
+		memcpy(&bits, &values[i / 3][i % 3], sizeof(bits));
+		mark(TID, MANUAL_COUNTER_DOUBLE, 10 + i, bits, names[i / 3]);
+	}
+	timeline = make_open(&maker, 1000);
+	cr_assert_eq(timeline_numbers(timeline, &all, &count), 0);
+	cr_assert_eq(count, 4);
+	for (size_t i = 0; i < count; i++) {
+		const struct number_statistics *one = &all[i];
+		const char *name = timeline->names[one->name];
+
+		cr_expect_eq(one->samples, 3);
+		if (strcmp(name, "only") == 0)
+			cr_expect(isnan(one->min) && isnan(one->max) && isnan(one->mean));
+		else
+			cr_expect(one->min == 1.5 && one->max == 7.5 && one->mean == 4.5,
+				  "%s: %g to %g, mean %g", name, one->min, one->max, one->mean);
 	}
 	free(all);
 	timeline_close(timeline);
