@@ -25,6 +25,14 @@ CFLAGS   ?= -g
 CFLAGS   += -std=c11 $(optimise) $(warnings) $(sanitize)
 LDFLAGS  += $(sanitize)
 
+# Written when the flags change, so that DEBUG=1, SAN= and WERROR=1 build anew what they mean.
+flags_now   := $(CC) $(CLANG) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+flags_stamp := $(O)/flags
+ifneq ($(file <$(flags_stamp)),$(flags_now))
+$(shell mkdir -p $(O))
+$(file >$(flags_stamp),$(flags_now))
+endif
+
 loader_includes := -Iloader -I. -I$(O)/gen
 loader_libs     := -lbpf -ldw -lelf -lcapstone -lprotobuf-c -liberty -lz -lpthread -lm
 
@@ -47,7 +55,25 @@ target_programs  := $(addprefix $(O)/targets/,$(target_names)) \
 unit_rooms       := $(filter-out support,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c))))))
 unit_programs    := $(addprefix $(O)/unit/,$(unit_rooms))
 
+# Targets that a person calls.
+.PHONY: help
+help:
+	@printf '%s\n' 'make [O=DIR] [V=1] [DEBUG=1] [SAN=address,undefined] [WERROR=1] [TARGET]' '' \
+		'all          build/scopetrace, build/libscope.a and .so, build/scopetrace.bpf.o (default)' \
+		'demo         sets up, builds, and shows the demonstration on a timeline' \
+		'check        sets up, builds, lints and runs all tests; check-long: at full length' \
+		'test         the tests alone; tests/run.sh [PATTERN]... runs some, tests/run.sh --list names them' \
+		'lint         formatting, scripts, includes, a build by clang' \
+		'deps         installs what building and testing need' \
+		'static       build/scopetrace-static, one file for hosts without the libraries' \
+		'single       libscope as one source file, in build/single' \
+		'fuzz         each fuzz target for FUZZ_SECONDS' \
+		'bench        all benchmarks; bench-peers: beside packaged tools; benches: only built' \
+		'install      PREFIX, DESTDIR; install-libscope: the library alone; uninstall' \
+		'clean        removes the build directory'
+
 .PHONY: all
+.DEFAULT_GOAL := all
 all: $(O)/scopetrace $(O)/libscope.a $(O)/libscope.so $(O)/scopetrace.bpf.o
 
 .DELETE_ON_ERROR:
@@ -87,7 +113,7 @@ $(O)/gen/scopetrace.skel.h: $(O)/scopetrace.bpf.o
 # Hidden by default, so that neither form exports more than the map file lists.
 libscope_flags := -Ilibscope -Ilibscope/include -fvisibility=hidden -fPIC
 
-$(O)/obj/libscope/%.o: libscope/%.c
+$(O)/obj/libscope/%.o: libscope/%.c $(flags_stamp)
 	$(call say,CC)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(libscope_flags) -c $< -o $@
@@ -108,7 +134,7 @@ $(O)/lib/reader.a: $(patsubst %.c,$(O)/obj/%.o,$(reader_sources))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # ---- loader/ ---------------------------------------------------------------------------------------------------------
-$(O)/obj/loader/%.o: loader/%.c
+$(O)/obj/loader/%.o: loader/%.c $(flags_stamp)
 	$(call say,CC)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(loader_includes) -c $< -o $@
@@ -122,7 +148,7 @@ $(O)/gen/perfetto.pb-c.c $(O)/gen/perfetto.pb-c.h &: loader/sink/perfetto.proto
 	@mkdir -p $(O)/gen
 	$(Q)$(PROTOC_C) --c_out=$(O)/gen --proto_path=loader/sink $<
 
-$(O)/obj/gen/perfetto.pb-c.o: $(O)/gen/perfetto.pb-c.c
+$(O)/obj/gen/perfetto.pb-c.o: $(O)/gen/perfetto.pb-c.c $(flags_stamp)
 	$(call say,CC)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(CFLAGS)) -I$(O)/gen -c $< -o $@
@@ -187,12 +213,21 @@ unit_support_file     := capture
 unit_support_record   := capture
 unit_support_timeline := capture
 
+# Compiled file by file; a room's own tests and what they share become one program.
+unit_sources = $(sort $(wildcard tests/unit/$(1)/*.c)) $(patsubst %,tests/unit/support/%.c,$(unit_support_$(1)))
+unit_objects = $(patsubst tests/unit/%.c,$(O)/obj/unit/%.o,$(call unit_sources,$(1)))
+unit_flags   = $(filter-out -Wmissing-prototypes -Wshadow,$(CFLAGS)) $(loader_includes) -Itests/unit -Ilibscope -Ilibscope/include
+
+$(O)/obj/unit/%.o: tests/unit/%.c $(flags_stamp)
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(unit_flags) -c $< -o $@
+
 .SECONDEXPANSION:
-$(O)/unit/%: $$(wildcard tests/unit/%/*.c tests/unit/%/*.h) $$(addprefix tests/unit/support/,$$(addsuffix .c,$$(unit_support_$$*)) $$(addsuffix .h,$$(unit_support_$$*))) $$(addprefix $(O)/lib/,$$(addsuffix .a,$$(unit_libs_$$*))) $$(if $$(filter libscope,$$*),$(O)/libscope.a)
+$(O)/unit/%: $$(call unit_objects,$$*) $$(addprefix $(O)/lib/,$$(addsuffix .a,$$(unit_libs_$$*))) $$(if $$(filter libscope,$$*),$(O)/libscope.a)
 	$(call say,UNIT)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Wmissing-prototypes -Wshadow,$(CFLAGS)) $(loader_includes) -Itests/unit -Ilibscope -Ilibscope/include \
-		$(LDFLAGS) $(filter %.c,$^) $(filter %.a,$^) -lcriterion $(loader_libs) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lcriterion $(loader_libs) -o $@
 
 .PHONY: unit
 unit: $(unit_programs)
@@ -332,8 +367,21 @@ include tests/proofs.mk
 test: all static targets unit proofs benches $(O)/scopetrace-arm64.bpf.o
 	$(Q)O=$(O) tests/run.sh
 
+# What needs no run: the form of the sources, the scripts, who includes whom, and another compiler's warnings. libscope/
+# and its proofs are formatted by themselves.
+formatted  := $(filter-out vmlinux/% libscope/% tests/unit/libscope/% tests/model/% tests/stress/% tests/api/% bench/scope_%, \
+	$(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' 2>/dev/null))
+scripts    := $(shell git ls-files '*.sh' '*.bash' .ci/run 2>/dev/null)
+.PHONY: lint
+lint:
+	$(Q)[ -z "$(formatted)" ] || clang-format --dry-run -Werror $(formatted)
+	$(Q)[ -z "$(scripts)" ] || shellcheck -x -P SCRIPTDIR -S warning $(scripts)
+	$(Q)tests/includes.sh
+	$(Q)$(MAKE) --no-print-directory O=$(O)/clang CC=$(CLANG) WERROR=1 all
+
 .PHONY: check
 check: deps
+	$(Q)$(MAKE) --no-print-directory lint
 	$(Q)$(MAKE) --no-print-directory test
 
 # The same at full length, and what takes minutes: tests that know SCOPETRACE_LONG enlarge themselves.

@@ -7,12 +7,12 @@ set -eu
 # What each package is for is in README.md, "Dependencies".
 debian="make gcc g++ clang libclang-rt-dev llvm lld xz-utils pkg-config patch python3 spin libbpf-dev bpftool libelf-dev libdw-dev zlib1g-dev libcapstone-dev
 libiberty-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libcriterion-dev
-gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user liblzma-dev libbz2-dev libzstd-dev gdb openssl"
+gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user liblzma-dev libbz2-dev libzstd-dev gdb openssl clang-format shellcheck"
 fedora="make gcc gcc-c++ clang llvm lld xz pkgconf patch python3 libbpf-devel bpftool elfutils-libelf-devel elfutils-devel capstone-devel
 zlib-devel binutils-devel protobuf-c-devel protobuf-c-compiler protobuf-compiler libcriterion-devel
-gcc-aarch64-linux-gnu qemu-user compiler-rt libasan libubsan libtsan gdb openssl"
+gcc-aarch64-linux-gnu qemu-user compiler-rt libasan libubsan libtsan gdb openssl clang-tools-extra ShellCheck"
 arch="make gcc clang llvm lld xz pkgconf patch python libbpf bpf libelf capstone zlib binutils protobuf-c protobuf criterion
-aarch64-linux-gnu-gcc qemu-user compiler-rt gdb openssl"
+aarch64-linux-gnu-gcc qemu-user compiler-rt gdb openssl shellcheck"
 libbpf_wanted=1.3
 
 say() { printf 'deps: %s\n' "$*"; }

@@ -3,6 +3,7 @@
 # Runs all tests of a build; `make check` calls it.
 #
 #	tests/run.sh [PATTERN]...	only the tests whose name (unit/base, kernel/stop ...) matches a glob
+#	tests/run.sh --list		their names, and runs nothing
 #
 # O names the build directory (default: build). Kernel tests need root: without it they are skipped, counted and named.
 # SCOPETRACE_REQUIRE_ROOT=1 (CI) makes a kernel test that did not run a failure. The last line is exactly
@@ -165,6 +166,23 @@ not_run() {
 		result "$1" skip "$2"
 	fi
 }
+
+list() {
+	local program script
+	for program in "$tests"/unit/*/; do
+		[ "$(basename "$program")" = support ] || printf 'unit/%s\n' "$(basename "$program")"
+	done
+	for script in "$tests"/{model,stress,fuzz}/*.sh; do printf 'proofs/%s\n' "$(basename "$script" .sh)"; done
+	for script in "$tests"/{api,kernel}/*.sh; do
+		[[ $(basename "$script") = lib*.sh ]] || printf '%s/%s\n' "$(basename "$(dirname "$script")")" "$(basename "$script" .sh)"
+	done
+	printf 'includes\n'
+}
+
+if [ "${1:-}" = --list ]; then
+	list
+	exit 0
+fi
 
 mkdir -p "$logs"
 rm -f "$logs"/*.status

@@ -181,6 +181,7 @@ wait_line stubborn 'the time is up'
 kill -INT "${pid[stubborn]}"
 finish stubborn
 expect_status 130 "Ctrl-C while a command is waited for"
+# shellcheck disable=SC2046 # two numbers
 kill -KILL $(cat "$T/stubborn.pid" "$T/sleep.pid")
 start killed out "$SCOPETRACE" record -o "$T/killed.scope" -- "$DEMO" 30
 wait_line killed '^demo: pid ([0-9]+)'

@@ -367,10 +367,10 @@ expect_status 1 "attach with too few counters"
 expect_text "$T/run.err" 'counters .* 2 entries, and 3 are needed' "attach with too few counters"
 detach "$FS/room"
 bpf_load "$FS/room"
-value=$("$B" -j map show pinned "$FS/room/maps/open_scopes" | python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes_value"])')
+value_bytes=$("$B" -j map show pinned "$FS/room/maps/open_scopes" | python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes_value"])')
 run "$SCOPETRACE" detach --pin "$FS/room"
 expect_status 0 "detach of what was only loaded"
-"$B" map create "$FS/one" type hash key 16 value "$value" entries 1 name open_scopes || fail "bpftool map create"
+"$B" map create "$FS/one" type hash key 16 value "$value_bytes" entries 1 name open_scopes || fail "bpftool map create"
 bpf_load "$FS/room" map name open_scopes pinned "$FS/one"
 new_program full 20 0
 attach "$FS/room" "$traced"

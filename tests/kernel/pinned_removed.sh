@@ -58,6 +58,7 @@ watcher_ends
 wait_line program '^capture (off)$' 10
 expect_empty "$FS" "detach of a part"
 attach
+# shellcheck disable=SC2034 # used by eval
 old=$watcher
 rm -r "$dir"
 attach
@@ -68,6 +69,7 @@ say "== who asks for the status is not taken for a drainer"
 for _ in $(seq 20); do
 	"$SCOPETRACE" status --pin "$dir" --json >>"$T/statuses" 2>/dev/null &
 done
+# shellcheck disable=SC2046 # numbers
 wait $(jobs -p | grep -vx "${pid[program]}")
 [ "$(grep -c '"drained":false' "$T/statuses")" = 20 ] || fail "some status saw another, or the watcher, as a drainer"
 

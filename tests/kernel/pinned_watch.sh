@@ -152,6 +152,7 @@ detach_and_check two
 run "$SCOPETRACE" set --pin "$FS/one" --add-pid "$traced"
 expect_status 0 "set --add-pid"
 wait_line both '^capture on$'
+# shellcheck disable=SC2034 # used by eval
 size=$(stat -c %s "$T/one.scope")
 wait_until "the drainer has manual scopes again" eval '[ "$(stat -c %s "$T/one.scope")" -gt $((size + 50000)) ]'
 detach_and_check one

@@ -6,7 +6,7 @@
 
 PATIENCE=1800 # of `run` in this script
 THREADS=4
-OUTER=$((${SCOPETRACE_LONG:+50 *} 55556)) # calls of outer() by each thread, of nine calls each
+OUTER=$((55556 * $([ -n "${SCOPETRACE_LONG:-}" ] && echo 50 || echo 1))) # calls of outer() by each thread, of nine calls each
 LIMIT_MIB=100                             # for each of our processes; the calls take 64 bytes each in the file
 target=$O/targets/calls.nop5
 [ -x "$target" ] || target=$O/targets/calls
