@@ -43,7 +43,8 @@ def hold(condition):
 
 def enumerators(enum):
     body = re.search(rf"enum {enum} {{(.*?)}};", header, re.S)[1]
-    return set(re.findall(r"\b([A-Z][A-Z_]+) *=", re.sub(r"/\*.*?\*/", "", body, flags=re.S)))
+    names = set(re.findall(r"\b([A-Z][A-Z_]+) *=", re.sub(r"/\*.*?\*/", "", body, flags=re.S)))
+    return names - {"RETURNS_AUTO"}  # what is asked for, and never in a map
 
 
 for name, struct in STRUCTS.items():

@@ -231,9 +231,11 @@ def all_misplaced(truth, capture):
 
 
 def check_places(report, truth, capture, lost):
+    # A call that was jumped out of is in the file, flagged unwound; where it was discarded, what it called lies higher.
+    truly = 0 if capture.term("unwound") else truth.raised
     wrong, raised = all_misplaced(truth, capture)
-    count, allowed = len(wrong) + abs(raised - truth.raised), WRONG_PER_LOST_HIT * max(lost, 0)
-    wrong.append(f"{raised} a level too high since the call around them was jumped out of; truly {truth.raised}")
+    count, allowed = len(wrong) + abs(raised - truly), WRONG_PER_LOST_HIT * max(lost, 0)
+    wrong.append(f"{raised} a level too high since the call around them was jumped out of; truly {truly}")
     scopes = sum(len(rows) for rows in capture.lanes.values())
     if allowed >= scopes:
         # So much was lost that this check could not fail; what the program counted is still held against the file.
