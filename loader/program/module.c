@@ -44,6 +44,18 @@ const struct module *module_list_find(const struct module_list *list, uint64_t d
 	return NULL;
 }
 
+/* What tells later that the file has been written to. */
+static void module_stamp(struct module *module, const char *path)
+{
+	struct stat status;
+
+	module->is_stamped = !stat(path, &status);
+	if (!module->is_stamped)
+		return;
+	module->size = status.st_size;
+	module->modified = status.st_mtim;
+}
+
 int module_list_add(struct module_list *list, const struct module_file *file)
 {
 	struct module *grown;
@@ -60,6 +72,7 @@ int module_list_add(struct module_list *list, const struct module_file *file)
 	if (!grown)
 		return -ENOMEM;
 	list->items = grown;
+	module_stamp(&module, file->probe_path);
 	module.path = strdup(file->path);
 	module.base = strdup(basename(file->path));
 	module.probe_path = strdup(file->probe_path);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct module {
 	char *path; /* as the process knows it, " (deleted)" taken off; for people */
@@ -25,6 +26,10 @@ struct module {
 	/* the C library (libc, ld.so, libpthread ..., not libm): searched only when named */
 	bool is_libc;
 	int kept_fd; /* O_PATH; -1: it is not kept open */
+	/* of the file, when the module was listed */
+	bool is_stamped;
+	off_t size;
+	struct timespec modified;
 };
 
 struct module_list {
