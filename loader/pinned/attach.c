@@ -14,6 +14,7 @@
 #include "plan/text_check.h"
 #include "probe/attach.h"
 #include "probe/feature.h"
+#include "program/lease.h"
 #include "program/process.h"
 #include "pinned/directory.h"
 #include "pinned/maps.h"
@@ -26,6 +27,7 @@ struct attaching {
 	const char *dir;
 	struct process process;
 	struct plan plan;
+	struct lease_set leases; /* until it is armed */
 	gid_t group;
 	int lock;
 	bool made_dir; /* DIR was not there */
@@ -188,6 +190,19 @@ static bool is_refused(const void *session, uint32_t function)
 	return probe_session_refused(session, function);
 }
 
+/* Until here, and no longer: the capture is nobody's process afterwards, and a lease wants one. */
+static int refuse_rewritten(const struct attaching *a)
+{
+	const struct module *module = leases_lost(&a->leases);
+
+	if (!module)
+		return 0;
+	log_error(
+		"%s is being written to, or was: probes in a changed file kill programs, so nothing is hooked",
+		module->path);
+	return -ESTALE;
+}
+
 static int hook(struct attaching *a)
 {
 	struct plan_sites sites = {0};
@@ -225,6 +240,8 @@ static int arm(struct attaching *a)
 	int err = probe_object_configure(a->pinned.object, o->minimum_ns, flags(a));
 
 	if (!err)
+		err = leases_take(&a->leases, a->plan.functions, a->plan.count);
+	if (!err)
 		err = hook(a);
 	if (!err && a->options->group)
 		err = pin_give_group(a->dir, a->group);
@@ -234,6 +251,8 @@ static int arm(struct attaching *a)
 		err = pinned_put_capture(&a->pinned, &capture);
 	if (!err && a->options->watch)
 		err = pinned_watch_open(&a->watcher, a->dir);
+	if (!err)
+		err = refuse_rewritten(a);
 	return err ? err : probe_session_leave(a->session);
 }
 
@@ -325,6 +344,7 @@ int pinned_attach(const struct pinned_attach_options *options)
 		undo(&a);
 	else if (a.lock >= 0 || a.lock == -ENOENT)
 		pin_remove_made(a.dir, a.made_dir);
+	leases_release(&a.leases);
 	if (a.session)
 		probe_session_close(a.session);
 	else
