@@ -355,10 +355,23 @@ $(O)/targets/textrel: tests/targets/textrel.c $(O)/targets/libtextrel-plugin.so
 	$(call say,TARGET)
 	$(Q)$(CC) -std=gnu11 $(target_flags) $^ -Wl,-rpath,'$$ORIGIN' -o $@
 
+$(O)/targets/libversion%.so: tests/targets/plugins/version.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -shared -fPIC -DVERSION=$* $< -o $@
+
+$(O)/targets/version%.prog: tests/targets/plugins/version.c
+	$(call say,TARGET)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -DVERSION=$* -DPROGRAM $< -o $@
+
+# Two versions of one file, for tests that write the one over the other.
+version_targets := $(foreach n,1 2,$(O)/targets/libversion$n.so $(O)/targets/version$n.prog)
+
 site_targets := $(if $(filter x86_64,$(ARCH)),$(addprefix $(O)/targets/,sites lookers.profiled lookers.instrumented))
 
 .PHONY: targets
-targets: $(site_targets) $(target_programs) $(nop5_targets) $(hazard_targets) $(O)/stress/cycles
+targets: $(version_targets) $(site_targets) $(target_programs) $(nop5_targets) $(hazard_targets) $(O)/stress/cycles
 
 include tests/proofs.mk
 

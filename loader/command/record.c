@@ -243,6 +243,8 @@ static int record(const struct capture_options *options)
 	finished = capture_finish(capture);
 	if (!err)
 		err = finished;
+	if (!err && capture->rewritten)
+		err = -ESTALE;
 	code = err ? failure_code(options, capture, err) : EXIT_DONE;
 	capture_close(capture);
 	if (!err && options->command)

@@ -40,6 +40,18 @@ int capture_choose(struct capture *c)
 	return err;
 }
 
+bool capture_lost_lease(const struct capture *c)
+{
+	const struct module *module = leases_lost(&c->leases);
+
+	if (module)
+		log_error(
+			"%s is being written to, or was: probes in a changed file kill programs, so they are taken away and "
+			"the capture ends here",
+			module->path);
+	return module;
+}
+
 static int attach(struct capture *c)
 {
 	struct plan_sites sites = {0};
@@ -71,6 +83,9 @@ int capture_arm(struct capture *c)
 	struct bpf_source_maps maps;
 	int err;
 
+	err = leases_take(&c->leases, c->plan.functions, c->plan.count);
+	if (err)
+		return err;
 	c->session = probe_session_open(&options, c->plan.count);
 	if (!c->session)
 		return -errno;

@@ -49,6 +49,7 @@ int capture_stop(struct capture *c)
 	capture_end_lifecycle(c);
 	if (c->session)
 		probe_session_detach(c->session);
+	leases_release(&c->leases);
 	keep_first(&c->stop_error, drainer_stop(&c->calls.drainer));
 	return c->stop_error;
 }

@@ -2,6 +2,7 @@
 #include "record/recording.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "plan/sites.h"
@@ -57,6 +58,10 @@ static int switch_returns(struct capture *c)
 int capture_watch_modules(struct capture *c)
 {
 	int err;
+
+	/* The kernel tells of no writer where there is no lease: then we do, to the loop. */
+	if (leases_lost(&c->leases))
+		kill(getpid(), LEASE_SIGNAL);
 
 	/* What has moved its code since is logged; the capture goes on with the rest. */
 	if (c->session && !process_ended(&c->process) && capture_verify(c) == -ENOMEM)

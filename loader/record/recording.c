@@ -44,6 +44,7 @@ int capture_block_signals(struct capture *c)
 	watch(&watched, SIGHUP);
 	watch(&watched, SIGQUIT);
 	watch(&watched, SIGUSR1);
+	sigaddset(&watched, LEASE_SIGNAL);
 	blocked = watched;
 	/*
 	 * A pipe that nobody reads any more, or a limit of file sizes, is an error of a write, not
@@ -74,6 +75,7 @@ void capture_unblock_signals(struct capture *c)
 	 * last.
 	 */
 	sigaddset(&mask, SIGUSR1);
+	sigaddset(&mask, LEASE_SIGNAL);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
@@ -363,7 +365,7 @@ static int open_sources(struct capture *c)
 
 static int start_command(struct capture *c)
 {
-	int err = launch_go(&c->launch, c->options->command);
+	int err = capture_lost_lease(c) ? -ESTALE : launch_go(&c->launch, c->options->command);
 
 	if (err)
 		discard_file(c);
@@ -420,6 +422,7 @@ void capture_close(struct capture *c)
 	if (c->segments.source)
 		c->segments.source->ops->destroy(c->segments.source);
 	probe_session_close(c->session);
+	leases_release(&c->leases);
 	relay_destroy(c->calls.relay);
 	relay_destroy(c->events.relay);
 	capture_close_flight(c);

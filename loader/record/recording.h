@@ -26,6 +26,7 @@
 #include "probe/attach.h"
 #include "source/source.h"
 #include "plan/plan.h"
+#include "program/lease.h"
 #include "program/process.h"
 #include "file/output.h"
 #include "file/writer.h"
@@ -135,7 +136,9 @@ struct capture {
 	bool stopped;	 /* nothing more is captured, since end_ns */
 	int stop_error;	 /* of that: the first, or 0 */
 	uint64_t end_ns;
-	struct plan plan;     /* with -f */
+	struct plan plan;	 /* with -f */
+	struct lease_set leases; /* on the files of its functions, as long as they are hooked */
+	bool rewritten;	      /* one of them was to be written to: the capture has ended for that */
 	uint64_t followed_ns; /* when what is done each second to follow it was last done */
 	struct probe_session *session;
 	struct source *hooked;		    /* NULL without -f */
@@ -211,6 +214,9 @@ int capture_watch_modules(struct capture *capture);
  * logged once. 0, -ENXIO if nothing is, -ENOMEM. One thread at a time.
  */
 int capture_verify(struct capture *capture);
+
+/* Logs the file that is to be written to under its probes, if there is one. True if so. */
+bool capture_lost_lease(const struct capture *capture);
 
 /* Loads the probes and arms them. 0 or -errno, logged. */
 int capture_arm(struct capture *capture);

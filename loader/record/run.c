@@ -32,6 +32,10 @@ static bool signalled(struct capture *c)
 
 	if (read(c->signals, &info, sizeof(info)) != sizeof(info))
 		return false;
+	if (info.ssi_signo == LEASE_SIGNAL) {
+		c->rewritten = capture_lost_lease(c);
+		return c->rewritten;
+	}
 	if (info.ssi_signo == SIGUSR1) {
 		if (c->flight.recorder)
 			capture_ask_snapshot(c, "SIGUSR1");
