@@ -45,6 +45,19 @@ extern "C" {
 #define SCOPE_UNLIKELY_(x)	(x)
 #endif
 
+/*
+ * A call of the library that stands last in a function must not be compiled to a jump: the caller would be
+ * over, for who hooks it, before its own scope is. So these functions are always inlined, and a statement
+ * that is no instruction follows each call.
+ */
+#if defined(__GNUC__)
+#define SCOPE_INLINE_	    inline __attribute__((always_inline))
+#define SCOPE_AFTER_CALL_() __asm__ volatile("" ::: "memory")
+#else
+#define SCOPE_INLINE_	    inline
+#define SCOPE_AFTER_CALL_() ((void)0)
+#endif
+
 /* Stands for one started scope, 0 for one that is not recorded. Good only in the thread and process that
  * started it. */
 typedef uint64_t scope_token;
@@ -67,10 +80,11 @@ enum scope_clock_choice {
 /* Zero in any field but `size` means the default. Later versions append fields; both ways of mixing them
  * work. */
 struct scope_options {
-	size_t size;		 /* sizeof(struct scope_options) */
-	uint32_t rings;		 /* 1 to 128; default 16 */
-	uint32_t slots_per_ring; /* a power of two, 8 to 4194304; default: 8 MiB for all rings together */
-	uint32_t clock;		 /* enum scope_clock_choice */
+	size_t size;	/* sizeof(struct scope_options) */
+	uint32_t rings; /* 1 to 128; default 16 */
+	uint32_t
+		slots_per_ring; /* a power of two, 8 to 4194304; default: 8 MiB for all rings together */
+	uint32_t clock;		/* enum scope_clock_choice */
 	uint32_t reserved;
 };
 
@@ -134,79 +148,114 @@ static inline int scope_enabled(void)
 	return SCOPE_UNLIKELY_(SCOPE_LOAD_(uint64_t, word) != 0) != 0;
 }
 
-static inline scope_token scope_begin_if_enabled(const char *name, size_t length)
+/* A variable for the token would be one more for setjmp to clobber; SCOPE_BEGIN adds what follows the call. */
+static SCOPE_INLINE_ scope_token scope_begin_if_enabled(const char *name, size_t length)
 {
 	return scope_enabled() ? scope_start(name, length) : 0;
 }
 
-static inline void scope_end_if_begun(scope_token token)
+static SCOPE_INLINE_ void scope_after_call(void)
 {
-	if (SCOPE_UNLIKELY_(token != 0))
+	SCOPE_AFTER_CALL_();
+}
+
+static SCOPE_INLINE_ void scope_end_if_begun(scope_token token)
+{
+	if (SCOPE_UNLIKELY_(token != 0)) {
 		scope_stop(token);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_instant_if_enabled(const char *name, size_t length)
+static SCOPE_INLINE_ void scope_instant_if_enabled(const char *name, size_t length)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_instant(name, length);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_frame_if_enabled(const char *name, size_t length)
+static SCOPE_INLINE_ void scope_frame_if_enabled(const char *name, size_t length)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_frame(name, length);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_counter_if_enabled(const char *name, size_t length, int64_t value)
+static SCOPE_INLINE_ void scope_counter_if_enabled(const char *name, size_t length, int64_t value)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_counter(name, length, value);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_counter_double_if_enabled(const char *name, size_t length, double value)
+static SCOPE_INLINE_ void scope_counter_double_if_enabled(const char *name, size_t length,
+							  double value)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_counter_double(name, length, value);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_async_start_if_enabled(const char *name, size_t length, uint64_t id)
+static SCOPE_INLINE_ void scope_async_start_if_enabled(const char *name, size_t length, uint64_t id)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_async_start(name, length, id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_async_stop_if_enabled(const char *name, size_t length, uint64_t id)
+static SCOPE_INLINE_ void scope_async_stop_if_enabled(const char *name, size_t length, uint64_t id)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_async_stop(name, length, id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_argument_if_enabled(const char *key, size_t length, int64_t value)
+static SCOPE_INLINE_ void scope_argument_if_enabled(const char *key, size_t length, int64_t value)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_argument(key, length, value);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline void scope_flow_if_enabled(uint64_t id)
+static SCOPE_INLINE_ void scope_flow_if_enabled(uint64_t id)
 {
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_flow(id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-static inline struct scope_hot scope_hot_if_enabled(const char *name, size_t length)
+static SCOPE_INLINE_ struct scope_hot scope_hot_if_enabled(const char *name, size_t length)
 {
 	struct scope_hot hot;
 
 	hot.ticks = 0;
-	if (scope_enabled())
+	if (scope_enabled()) {
 		scope_hot_start(&hot, name, length);
+		SCOPE_AFTER_CALL_();
+	}
 	return hot;
 }
 
-static inline void scope_hot_end_if_begun(const struct scope_hot *hot)
+static SCOPE_INLINE_ void scope_hot_end_if_begun(const struct scope_hot *hot)
 {
-	if (SCOPE_UNLIKELY_(hot->ticks != 0))
+	if (SCOPE_UNLIKELY_(hot->ticks != 0)) {
 		scope_hot_stop(hot);
+		SCOPE_AFTER_CALL_();
+	}
+}
+
+static SCOPE_INLINE_ void scope_name_thread(const char *name, size_t length)
+{
+	scope_thread_name(name, length);
+	SCOPE_AFTER_CALL_();
 }
 
 #ifdef __cplusplus
@@ -216,10 +265,11 @@ static inline void scope_hot_end_if_begun(const struct scope_hot *hot)
 class scope_block
 {
       public:
-	scope_block(const char *name, size_t length) noexcept : token_(scope_begin_if_enabled(name, length))
+	SCOPE_INLINE_ scope_block(const char *name, size_t length) noexcept
+	    : token_(scope_begin_if_enabled(name, length))
 	{
 	}
-	~scope_block() { scope_end_if_begun(token_); }
+	SCOPE_INLINE_ ~scope_block() { scope_end_if_begun(token_); }
 	scope_block(const scope_block &) = delete;
 	scope_block &operator=(const scope_block &) = delete;
 
@@ -230,10 +280,11 @@ class scope_block
 class scope_hot_block
 {
       public:
-	scope_hot_block(const char *name, size_t length) noexcept : hot_(scope_hot_if_enabled(name, length))
+	SCOPE_INLINE_ scope_hot_block(const char *name, size_t length) noexcept
+	    : hot_(scope_hot_if_enabled(name, length))
 	{
 	}
-	~scope_hot_block() { scope_hot_end_if_begun(&hot_); }
+	SCOPE_INLINE_ ~scope_hot_block() { scope_hot_end_if_begun(&hot_); }
 	scope_hot_block(const scope_hot_block &) = delete;
 	scope_hot_block &operator=(const scope_hot_block &) = delete;
 
@@ -243,7 +294,8 @@ class scope_hot_block
 
 /* For integers of any type, bool and enum promoted, and for floating point. Of a pointer it does not compile.
  */
-template <typename T> inline void scope_count_if_enabled(const char *name, size_t length, T value) noexcept
+template <typename T>
+SCOPE_INLINE_ void scope_count_if_enabled(const char *name, size_t length, T value) noexcept
 {
 	if (static_cast<T>(1.5) > static_cast<T>(1))
 		scope_counter_double_if_enabled(name, length, static_cast<double>(value));
@@ -251,19 +303,21 @@ template <typename T> inline void scope_count_if_enabled(const char *name, size_
 		scope_counter_if_enabled(name, length, static_cast<int64_t>(value));
 }
 
-#define SCOPE_BLOCK_(name, length)     const scope_block SCOPE_UNIQUE_(scope_block_)(name, length)
-#define SCOPE_HOT_BLOCK_(name, length) const scope_hot_block SCOPE_UNIQUE_(scope_hot_block_)(name, length)
-#define SCOPE_COUNT_(name, value)      scope_count_if_enabled(SCOPE_LITERAL_(name), (value) + 0)
+#define SCOPE_BLOCK_(name, length) const scope_block SCOPE_UNIQUE_(scope_block_)(name, length)
+#define SCOPE_HOT_BLOCK_(name, length) \
+	const scope_hot_block SCOPE_UNIQUE_(scope_hot_block_)(name, length)
+#define SCOPE_COUNT_(name, value) scope_count_if_enabled(SCOPE_LITERAL_(name), (value) + 0)
 extern "C" {
 #elif defined(__GNUC__)
-static inline void scope_block_end(const scope_token *token)
+static SCOPE_INLINE_ void scope_block_end(const scope_token *token)
 {
 	scope_end_if_begun(*token);
 }
 
-#define SCOPE_BLOCK_(name, length)                                                                        \
-	const scope_token SCOPE_UNIQUE_(scope_block_) __attribute__((cleanup(scope_block_end), unused)) = \
-		scope_begin_if_enabled(name, length)
+#define SCOPE_BLOCK_(name, length)                                  \
+	const scope_token SCOPE_UNIQUE_(scope_block_)               \
+		__attribute__((cleanup(scope_block_end), unused)) = \
+			scope_begin_if_enabled(name, length)
 #define SCOPE_HOT_BLOCK_(name, length)                                     \
 	const struct scope_hot SCOPE_UNIQUE_(scope_hot_block_)             \
 		__attribute__((cleanup(scope_hot_end_if_begun), unused)) = \
@@ -271,9 +325,10 @@ static inline void scope_block_end(const scope_token *token)
 
 /* True of floating point; the other arm of the choice is never run, and of a pointer neither compiles. */
 #define SCOPE_FLOATING_(value) ((__typeof__((value) + 0))1.5 > 1)
-#define SCOPE_COUNT_(name, value)                                                                        \
-	(SCOPE_FLOATING_(value) ? scope_counter_double_if_enabled(SCOPE_LITERAL_(name), (double)(value)) \
-				: scope_counter_if_enabled(SCOPE_LITERAL_(name), (int64_t)(value)))
+#define SCOPE_COUNT_(name, value)                                                         \
+	(SCOPE_FLOATING_(value)                                                           \
+		 ? scope_counter_double_if_enabled(SCOPE_LITERAL_(name), (double)(value)) \
+		 : scope_counter_if_enabled(SCOPE_LITERAL_(name), (int64_t)(value)))
 #else
 /* A C compiler without the cleanup attribute: SCOPE_BEGIN and SCOPE_END must do, and C11 tells types apart.
  */
@@ -305,8 +360,9 @@ static inline void scope_block_end(const scope_token *token)
 #define SCOPE_HOT(name) SCOPE_HOT_BLOCK_("" name "", sizeof("" name "") - 1)
 
 /* A scope from here to SCOPE_END(id), anywhere in the same thread. `id` is a variable of type scope_token. */
-#define SCOPE_BEGIN(id, name) ((void)((id) = scope_begin_if_enabled(SCOPE_LITERAL_(name))))
-#define SCOPE_END(id)	      scope_end_if_begun(id)
+#define SCOPE_BEGIN(id, name) \
+	((void)((id) = scope_begin_if_enabled(SCOPE_LITERAL_(name))), scope_after_call())
+#define SCOPE_END(id) scope_end_if_begun(id)
 
 /* A point in time. */
 #define SCOPE_INSTANT(name) scope_instant_if_enabled(SCOPE_LITERAL_(name))
@@ -324,18 +380,20 @@ static inline void scope_block_end(const scope_token *token)
  * id. Of several that are open with the same name and id it ends the last one. `id` is an integer or a
  * pointer.
  */
-#define SCOPE_ASYNC_BEGIN(name, id) scope_async_start_if_enabled(SCOPE_LITERAL_(name), (uint64_t)(id))
-#define SCOPE_ASYNC_END(name, id)   scope_async_stop_if_enabled(SCOPE_LITERAL_(name), (uint64_t)(id))
+#define SCOPE_ASYNC_BEGIN(name, id) \
+	scope_async_start_if_enabled(SCOPE_LITERAL_(name), (uint64_t)(id))
+#define SCOPE_ASYNC_END(name, id) scope_async_stop_if_enabled(SCOPE_LITERAL_(name), (uint64_t)(id))
 
 /* An integer that belongs to the innermost scope open in this thread. */
-#define SCOPE_ARGUMENT(key, value) scope_argument_if_enabled(SCOPE_LITERAL_(key), (int64_t)((value) | 0))
+#define SCOPE_ARGUMENT(key, value) \
+	scope_argument_if_enabled(SCOPE_LITERAL_(key), (int64_t)((value) | 0))
 
 /* Ties the innermost scope open in this thread to all scopes of this process that name the same id, in the
  * order of time. `id` is an integer or a pointer. */
 #define SCOPE_FLOW(id) scope_flow_if_enabled((uint64_t)(id))
 
 /* Names this thread, from now on. */
-#define SCOPE_THREAD_NAME(name) scope_thread_name(SCOPE_LITERAL_(name))
+#define SCOPE_THREAD_NAME(name) scope_name_thread(SCOPE_LITERAL_(name))
 
 #else /* SCOPE_DISABLE */
 

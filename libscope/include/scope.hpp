@@ -30,10 +30,14 @@ class name
 	}
 	// How much of a buffer is a name only its owner knows: name(buffer, length).
 	template <std::size_t size> name(char (&buffer)[size]) = delete;
-	constexpr name(const char *data, std::size_t length) noexcept : data_(data), length_(length) {}
+	constexpr name(const char *data, std::size_t length) noexcept : data_(data), length_(length)
+	{
+	}
 	template <typename string,
-		  typename = decltype(static_cast<const char *>(std::declval<const string &>().data())),
-		  typename = decltype(static_cast<std::size_t>(std::declval<const string &>().size()))>
+		  typename = decltype(static_cast<const char *>(
+			  std::declval<const string &>().data())),
+		  typename =
+			  decltype(static_cast<std::size_t>(std::declval<const string &>().size()))>
 	name(const string &text) noexcept : data_(text.data()), length_(text.size())
 	{
 	}
@@ -54,15 +58,23 @@ inline bool enabled() noexcept
 class span
 {
       public:
-	explicit span(name text) noexcept : token_(enabled() ? scope_start(text.data(), text.size()) : 0) {}
-	~span() { stop(); }
+	SCOPE_INLINE_ explicit span(name text) noexcept : token_(0)
+	{
+		if (enabled()) {
+			token_ = scope_start(text.data(), text.size());
+			SCOPE_AFTER_CALL_();
+		}
+	}
+	SCOPE_INLINE_ ~span() { stop(); }
 	span(const span &) = delete;
 	span &operator=(const span &) = delete;
 
-	void stop() noexcept
+	SCOPE_INLINE_ void stop() noexcept
 	{
-		if (token_)
+		if (token_) {
 			scope_stop(token_);
+			SCOPE_AFTER_CALL_();
+		}
 		token_ = 0;
 	}
 
@@ -74,15 +86,19 @@ class span
 class hot_span
 {
       public:
-	explicit hot_span(name text) noexcept : hot_()
+	SCOPE_INLINE_ explicit hot_span(name text) noexcept : hot_()
 	{
-		if (enabled())
+		if (enabled()) {
 			scope_hot_start(&hot_, text.data(), text.size());
+			SCOPE_AFTER_CALL_();
+		}
 	}
-	~hot_span()
+	SCOPE_INLINE_ ~hot_span()
 	{
-		if (hot_.ticks)
+		if (hot_.ticks) {
 			scope_hot_stop(&hot_);
+			SCOPE_AFTER_CALL_();
+		}
 	}
 	hot_span(const hot_span &) = delete;
 	hot_span &operator=(const hot_span &) = delete;
@@ -91,19 +107,23 @@ class hot_span
 	struct scope_hot hot_;
 };
 
-inline void instant(name text) noexcept
+SCOPE_INLINE_ void instant(name text) noexcept
 {
-	if (enabled())
+	if (enabled()) {
 		scope_instant(text.data(), text.size());
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-inline void frame(name text) noexcept
+SCOPE_INLINE_ void frame(name text) noexcept
 {
-	if (enabled())
+	if (enabled()) {
 		scope_frame(text.data(), text.size());
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-template <typename number> inline void counter(name text, number value) noexcept
+template <typename number> SCOPE_INLINE_ void counter(name text, number value) noexcept
 {
 	static_assert(std::is_arithmetic<number>::value || std::is_enum<number>::value,
 		      "a counter is a number");
@@ -113,39 +133,49 @@ template <typename number> inline void counter(name text, number value) noexcept
 		scope_counter_double(text.data(), text.size(), static_cast<double>(value));
 	else
 		scope_counter(text.data(), text.size(), static_cast<std::int64_t>(value));
+	SCOPE_AFTER_CALL_();
 }
 
 // What begins here and ends elsewhere, in another thread if need be.
-inline void async_begin(name text, std::uint64_t id) noexcept
+SCOPE_INLINE_ void async_begin(name text, std::uint64_t id) noexcept
 {
-	if (enabled())
+	if (enabled()) {
 		scope_async_start(text.data(), text.size(), id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-inline void async_end(name text, std::uint64_t id) noexcept
+SCOPE_INLINE_ void async_end(name text, std::uint64_t id) noexcept
 {
-	if (enabled())
+	if (enabled()) {
 		scope_async_stop(text.data(), text.size(), id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
 // Of the innermost scope open in this thread.
-template <typename number> inline void argument(name key, number value) noexcept
+template <typename number> SCOPE_INLINE_ void argument(name key, number value) noexcept
 {
 	static_assert(std::is_integral<number>::value || std::is_enum<number>::value,
 		      "an argument is an integer");
-	if (enabled())
+	if (enabled()) {
 		scope_argument(key.data(), key.size(), static_cast<std::int64_t>(value));
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-inline void flow(std::uint64_t id) noexcept
+SCOPE_INLINE_ void flow(std::uint64_t id) noexcept
 {
-	if (enabled())
+	if (enabled()) {
 		scope_flow(id);
+		SCOPE_AFTER_CALL_();
+	}
 }
 
-inline void thread_name(name text) noexcept
+SCOPE_INLINE_ void thread_name(name text) noexcept
 {
 	scope_thread_name(text.data(), text.size());
+	SCOPE_AFTER_CALL_();
 }
 } // namespace scope
 
