@@ -26,7 +26,8 @@ enum scope_flag {
 	 * upper bound
 	 */
 	SCOPE_FLAG_UNWOUND = 1 << 1,
-	SCOPE_FLAG_CUT = 1 << 2, /* "cut": never stopped; ends with the scope around it */
+	/* "cut": never stopped; ends with the scope around it, or where its name begins anew */
+	SCOPE_FLAG_CUT = 1 << 2,
 	SCOPE_FLAG_LOST =
 		1
 		<< 3, /* "lost": events of its thread (hooked: of any) were lost while it was open */

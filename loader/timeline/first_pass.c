@@ -138,6 +138,25 @@ int first_pass_add_hooked(struct trace_index *trace, const struct hooked_scope *
 
 /* ---- manual events ---- */
 
+/* What is never stopped ends where its name begins anew. */
+static int end_run(struct thread_events *thread)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < thread->starts.count && !err; i++) {
+		const struct start *start = &thread->starts.items[i];
+
+		if (start->stopped || !start->cut_order)
+			continue;
+		err = vec_grow(&thread->stops, &thread->stop_capacity, thread->stop_count);
+		if (!err)
+			thread->stops[thread->stop_count++] = (struct late_stop){
+				start->order, start->cut_order, true, start->cut_ns};
+	}
+	starts_clear(&thread->starts);
+	return err ? -ENOMEM : 0;
+}
+
 static int begin_run(struct trace_index *trace, struct thread_events *thread,
 		     const struct manual_event *event)
 {
@@ -158,9 +177,8 @@ static int begin_run(struct trace_index *trace, struct thread_events *thread,
 	run->usable = clock_line_usable(trace_index_clock(trace, run->clock, thread->pid));
 	if (!before || before->clock != run->clock)
 		thread->cursor = (struct clock_cursor){0};
-	starts_clear(&thread->starts);
 	thread->in_doubt = true;
-	return 0;
+	return end_run(thread);
 }
 
 static int add_half(struct trace_index *trace, uint32_t pid, const struct raw_manual *event)
@@ -199,9 +217,23 @@ static int take_stop(struct trace_index *trace, struct thread_events *thread,
 		return 0;
 	if (vec_grow(&thread->stops, &thread->stop_capacity, thread->stop_count))
 		return -ENOMEM;
-	thread->stops[thread->stop_count++] = (struct late_stop){
-		start.order, event->order, order_settled(event->time, thread->latest_manual_ns)};
+	thread->stops[thread->stop_count++] =
+		(struct late_stop){start.order, event->order, false,
+				   order_settled(event->time, thread->latest_manual_ns)};
 	return 0;
+}
+
+static int push_start(struct thread_events *thread, const struct raw_manual *event, uint32_t place)
+{
+	const struct start start = {
+		.id = event->value,
+		.start_ns = order_settled(event->time, thread->latest_manual_ns),
+		.order = event->order,
+		.place = place,
+		.name = event->name,
+	};
+
+	return starts_push_named(&thread->starts, &start);
 }
 
 static int take_event(struct trace_index *trace, struct thread_events *thread,
@@ -214,7 +246,7 @@ static int take_event(struct trace_index *trace, struct thread_events *thread,
 	case MANUAL_START:
 		run->scopes++;
 		trace->timeline->accounting.manual_unstopped++;
-		return starts_push(&thread->starts, event->value, event->order, place);
+		return push_start(thread, event, place);
 	case MANUAL_STOP:
 		return take_stop(trace, thread, event);
 	case MANUAL_COMPLETE:
@@ -342,15 +374,17 @@ static int by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-void first_pass_end(struct trace_index *trace)
+int first_pass_end(struct trace_index *trace)
 {
 	if (trace->carried_count)
 		qsort(trace->carried, trace->carried_count, sizeof(*trace->carried), by_region);
 	for (size_t i = 0; i < trace->thread_count; i++) {
 		struct thread_events *thread = &trace->threads[i];
 
+		if (end_run(thread))
+			return -ENOMEM;
 		if (thread->stop_count)
 			qsort(thread->stops, thread->stop_count, sizeof(*thread->stops), by_start);
-		starts_clear(&thread->starts);
 	}
+	return 0;
 }

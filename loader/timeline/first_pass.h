@@ -21,6 +21,6 @@ int first_pass_add_manual(struct trace_index *trace, const struct manual_event *
 			  uint16_t minor, const char **wrong);
 
 /* When all are taken: puts what was carried and the late stops in order. */
-void first_pass_end(struct trace_index *trace);
+int first_pass_end(struct trace_index *trace);
 
 #endif

@@ -461,7 +461,7 @@ int trace_index_load(const char *path, struct trace_index *trace)
 	trace->file = reader.file;
 	err = read_chunks(&reader);
 	if (!err)
-		first_pass_end(trace);
+		err = first_pass_end(trace);
 	if (err == -ENOMEM)
 		log_error("out of memory while reading the capture %s", path);
 	return err;

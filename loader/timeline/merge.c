@@ -309,12 +309,21 @@ static const struct late_stop *late_stop_of(const struct thread_events *thread, 
 									     : NULL;
 }
 
+/* It has nothing of the next of its name in it: it ends at the position before that one. */
+static void cut_at_next(const struct merge *merge, struct scope *scope,
+			const struct late_stop *next)
+{
+	scope->end_ns = next->time_ns > scope->start_ns ? next->time_ns : scope->start_ns;
+	scope->child_ns = POSITIONS(scope->child_ns >> 32, position_in(merge, next->stop) - 1);
+	scope->flags = NEVER_STOPPED;
+}
+
 /* The end of a scope whose stop was not met, before it goes into a part. */
 static void end_pair(struct merge *merge, struct scope *scope)
 {
 	const struct late_stop *late = late_stop_of(merge->input.thread, (uint32_t)scope->end_ns);
 
-	if (late) {
+	if (late && !late->is_cut) {
 		scope->end_ns = late->time_ns > scope->start_ns ? late->time_ns : scope->start_ns;
 		scope->child_ns = POSITIONS(scope->child_ns >> 32, position_in(merge, late->stop));
 		scope->flags = 0;
@@ -322,6 +331,8 @@ static void end_pair(struct merge *merge, struct scope *scope)
 	}
 	scope->end_ns = merge->input.source->last_ns;
 	cut_at_loss(merge, scope);
+	if (late && late->time_ns < scope->end_ns)
+		cut_at_next(merge, scope, late);
 }
 
 /* How many of the pairs begin before the bound, their ends made known. */
@@ -476,7 +487,8 @@ static int begin_scope(struct begun *begun, const struct scope *scope, uint32_t 
 		 MARK_NO_SCOPE;
 	/* What is never stopped ends with the scope around it, what is cut at a loss no later. */
 	if (scope->flags & (NEVER_STOPPED | SCOPE_FLAG_CUT) && inside) {
-		end = begun->items[begun->count - 1].end;
+		if (end > begun->items[begun->count - 1].end)
+			end = begun->items[begun->count - 1].end;
 		if (end_ns > begun->items[begun->count - 1].end_ns)
 			end_ns = begun->items[begun->count - 1].end_ns;
 	}
@@ -627,13 +639,19 @@ static struct stack *find_free(struct merge *merge)
 	return &merge->stacks[merge->stack_count++];
 }
 
-/* The end of a scope that was not stopped: that of the scope around it, else of the lane. */
+/*
+ * The end of a scope that was not stopped: that of the scope around it, else of the lane; and no
+ * later than where the next of its name begins.
+ */
 static void settle_end(struct scope *scope, const struct open_scope *outer)
 {
-	if (outer)
+	bool is_cut = (uint32_t)scope->child_ns != UINT32_MAX;
+
+	if (outer && (!is_cut || outer->end_ns < scope->end_ns))
 		scope->end_ns = outer->end_ns;
-	scope->flags = outer && !(outer->flags & SCOPE_FLAG_UNFINISHED) ? SCOPE_FLAG_CUT
-									: SCOPE_FLAG_UNFINISHED;
+	scope->flags = is_cut || (outer && !(outer->flags & SCOPE_FLAG_UNFINISHED))
+			       ? SCOPE_FLAG_CUT
+			       : SCOPE_FLAG_UNFINISHED;
 }
 
 static int push_scope(struct merge *merge, struct stack *stack, struct scope *scope)

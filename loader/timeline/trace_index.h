@@ -62,9 +62,14 @@ struct manual_run {
 	uint8_t ring;
 };
 
-/* A stop whose start lies in an earlier region. */
+/*
+ * The end of a scope that its region does not tell: a stop that lies in a later one; or, of a scope
+ * that is never stopped, the start at which it is cut as its name begins anew.
+ */
 struct late_stop {
 	uint32_t start, stop; /* their orders */
+	/* by the next of its name: the scope may end earlier with its parent */
+	bool is_cut;
 	uint64_t time_ns;
 };
 

@@ -280,6 +280,54 @@ Test(merge, cut_by_manual_and_by_hooked)
 			      " never_too 50-60 cut\n"));
 }
 
+/* A start that is never stopped holds what follows until the next of its name begins, no more. */
+Test(merge, never_stopped_again_and_again)
+{
+	enum { MANY = 3000 };
+	struct timeline *timeline;
+	const struct lane *lane;
+
+	for (uint64_t i = 0; i < MANY; i++) {
+		start(100 * i, 2 * i + 1, "leaked");
+		start(100 * i + 10, 2 * i + 2, "work");
+		stop(100 * i + 20, 2 * i + 2);
+	}
+	timeline = make_open(&maker, 100 * MANY);
+	lane = lane_of(timeline, PID, TID, 0);
+	cr_assert_eq(lane->max_depth, 1);
+	cr_assert_eq(timeline->accounting.manual_unstopped, MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		const struct scope *leaked = &lane->scopes[2 * i], *work = leaked + 1;
+
+		cr_assert(leaked->end_ns == 100 * (i + 1) && leaked->depth == 0);
+		cr_assert_eq(leaked->flags, i + 1 < MANY ? SCOPE_FLAG_CUT : SCOPE_FLAG_UNFINISHED);
+		cr_assert(work->depth == 1 && work->sub_lane == 0 && work->flags == 0);
+	}
+	timeline_close(timeline);
+}
+
+/* What is stopped goes before: in the scope around it, and none that is cut moves it aside. */
+Test(merge, never_stopped_between_those_that_are)
+{
+	start(10, 1, "outer");
+	start(20, 2, "leaked");
+	start(30, 3, "inner");
+	start(40, 4, "leaked");
+	start(50, 5, "leaf");
+	stop(60, 5);
+	stop(70, 3);
+	stop(80, 1);
+	start(90, 6, "leaked");
+	start(90, 7, "leaked");
+	timeline_close(expect("outer 10-80\n"
+			      " leaked 20-30 cut\n"
+			      " inner 30-70\n"
+			      "  leaked 40-70 cut\n"
+			      "   leaf 50-60\n"
+			      "leaked 90-90 cut\n"
+			      "leaked 90-1000 unfinished\n"));
+}
+
 Test(merge, unfinished)
 {
 	start(10, 1, "a");
