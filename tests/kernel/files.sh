@@ -16,7 +16,7 @@ hosts() {
 	cp "$O/targets/libversion1.so" "$T/lib$1.so"
 	start "$1" out "$O/targets/reloader" "$T/lib$1.so"
 	wait_line "$1" '^pid [0-9]+$'
-	tell "$1" load done
+	tell "$1" load "done"
 	tell "$1" call 'sum 100'
 }
 
@@ -47,10 +47,10 @@ for mode in auto instruction none; do
 	hosts "over-$mode"
 	records "over-$mode" "$mode"
 	tell "over-$mode" call 'sum 100'
-	tell "over-$mode" unload done
+	tell "over-$mode" unload "done"
 	cp "$O/targets/libversion2.so" "$T/libover-$mode.so"
 	cmp -s "$O/targets/libversion2.so" "$T/libover-$mode.so" || fail "the copy is not what was copied"
-	tell "over-$mode" load done
+	tell "over-$mode" load "done"
 	tell "over-$mode" call 'sum 200'
 	ends_for_the_writer "over-$mode"
 	send "over-$mode" end
@@ -61,10 +61,10 @@ for mode in auto instruction none; do
 	hosts "cut-$mode"
 	records "cut-$mode" "$mode"
 	tell "cut-$mode" call 'sum 100'
-	tell "cut-$mode" unload done
+	tell "cut-$mode" unload "done"
 	truncate -s 0 "$T/libcut-$mode.so"
 	cat "$O/targets/libversion2.so" >"$T/libcut-$mode.so"
-	tell "cut-$mode" load done
+	tell "cut-$mode" load "done"
 	tell "cut-$mode" call 'sum 200'
 	ends_for_the_writer "cut-$mode"
 	say "== and recorded again: no probe of before is left in it"
@@ -104,7 +104,7 @@ exec 9>>"$T/libearly.so"
 records early auto
 grep -q 'libearly.so is open for writing' "$T/record-early.log" || fail "no warning of a writer"
 tell early call 'sum 100'
-tell early unload done
+tell early unload "done"
 printf 'more' >&9
 exec 9>&-
 wait_line record-early 'libearly.so is being written to'
