@@ -50,15 +50,22 @@ static int64_t place_of(const x86_op_mem *memory, const struct frame *frame)
 	return UNKNOWN;
 }
 
-/*
- * Operands of the slot: its address by lea, its content by all else but nops. `lock orq $0,(%rsp)` is a
- * barrier that leaves the word alone, whatever it is.
- */
+/* `lock orq $0,(%rsp)` and its like leave the word alone, whatever it is. */
+static bool is_barrier(const cs_x86 *x86, unsigned int id)
+{
+	return x86->prefix[0] == X86_PREFIX_LOCK && x86->op_count == 2 &&
+	       x86->operands[1].type == X86_OP_IMM &&
+	       ((x86->operands[1].imm == 0 && (id == X86_INS_OR || id == X86_INS_ADD ||
+					       id == X86_INS_SUB || id == X86_INS_XOR)) ||
+		(x86->operands[1].imm == -1 && id == X86_INS_AND));
+}
+
+/* Operands of the slot: its address by lea, its content by all else but nops. */
 static bool touches_slot(const cs_insn *insn, const struct frame *frame)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
 
-	if (insn->id == X86_INS_NOP || x86->prefix[0] == X86_PREFIX_LOCK)
+	if (insn->id == X86_INS_NOP || is_barrier(x86, insn->id))
 		return false;
 	for (uint8_t i = 0; i < x86->op_count; i++) {
 		const cs_x86_op *op = &x86->operands[i];

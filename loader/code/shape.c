@@ -460,51 +460,91 @@ void shapes_close(struct shapes *shapes)
 
 /* ---- functions that look at their return address ---- */
 
-static bool looks_at_return(struct shapes *shapes, const struct function *function, int depth);
+enum { MOST_VISITED = 512 }; /* functions that one question may lead to */
 
-/* A jump out of the function takes its return address along; of a call, what the callee is tells. */
+struct search {
+	const struct function *found[MOST_VISITED];
+	size_t count;
+};
+
+static bool is_tail_call(const struct exit_site *exit)
+{
+	return exit->kind == SITE_JUMP || exit->kind == SITE_CONDITIONAL;
+}
+
+/* What is called, or jumped to, may by its name be known to look at the caller's return address. */
 static bool leads_to_look(struct shapes *shapes, const struct function *function, uint64_t target,
-			  bool is_tail, int depth)
+			  bool is_tail)
 {
 	const struct function *callee = symbol_table_find(shapes->table, function->module, target);
 	const char *import = shapes_import(shapes, function->module, target);
 	const char *name = import ? import : callee ? callee->name : NULL;
 
-	if (name && return_slot_is_read_by(name, is_tail))
-		return true;
-	return is_tail && callee && looks_at_return(shapes, callee, depth + 1);
+	return name && return_slot_is_read_by(name, is_tail);
 }
 
-enum { MOST_TAIL_CALLS = 8 }; /* in a row; what lies behind is taken to look */
-
-static bool looks_at_return(struct shapes *shapes, const struct function *function, int depth)
+static bool looks_itself(struct shapes *shapes, const struct function *function,
+			 const struct function_shape *shape)
 {
-	struct entry *entry = NULL;
-	const struct function_shape *shape;
-	bool looks;
+	bool looks = shape->looks_at_return;
 
-	if (depth > MOST_TAIL_CALLS || entry_of(shapes, function, &entry) == -ENOMEM)
-		return true;
-	if (entry->looks)
-		return entry->looks == CLOSED_YES;
-	/* A circle of tail calls adds nothing. */
-	entry->looks = CLOSED_NO;
-	shape = &entry->shape;
-	looks = shape->looks_at_return;
-	for (size_t i = 0; i < shape->exit_count && !looks; i++) {
-		if (shape->exits[i].kind == SITE_JUMP || shape->exits[i].kind == SITE_CONDITIONAL)
-			looks = leads_to_look(shapes, function, shape->exits[i].target, true,
-					      depth);
-	}
+	for (size_t i = 0; i < shape->exit_count && !looks; i++)
+		looks = is_tail_call(&shape->exits[i]) &&
+			leads_to_look(shapes, function, shape->exits[i].target, true);
 	for (size_t i = 0; i < shape->callee_count && !looks; i++)
-		looks = leads_to_look(shapes, function, shape->callees[i], false, depth);
-	entry->looks = looks ? CLOSED_YES : CLOSED_NO;
+		looks = leads_to_look(shapes, function, shape->callees[i], false);
 	return looks;
+}
+
+/* A jump out of the function takes its return address along. False: there are too many. */
+static bool add_tail_calls(struct shapes *shapes, struct search *search,
+			   const struct function *function, const struct function_shape *shape)
+{
+	for (size_t i = 0; i < shape->exit_count; i++) {
+		const struct function *callee =
+			is_tail_call(&shape->exits[i])
+				? symbol_table_find(shapes->table, function->module,
+						    shape->exits[i].target)
+				: NULL;
+		size_t known = 0;
+
+		while (callee && known < search->count && search->found[known] != callee)
+			known++;
+		if (!callee || known < search->count)
+			continue;
+		if (search->count == MOST_VISITED)
+			return false;
+		search->found[search->count++] = callee;
+	}
+	return true;
 }
 
 bool shapes_looks_at_return(struct shapes *shapes, const struct function *function)
 {
-	return looks_at_return(shapes, function, 0);
+	struct search search = {.found = {function}, .count = 1};
+	struct entry *root = NULL, *entry = NULL;
+
+	if (entry_of(shapes, function, &root) == -ENOMEM)
+		return true;
+	if (root->looks)
+		return root->looks == CLOSED_YES;
+	root->looks = CLOSED_YES;
+	for (size_t i = 0; i < search.count; i++) {
+		if (entry_of(shapes, search.found[i], &entry) == -ENOMEM)
+			return true;
+		if (entry != root && entry->looks == CLOSED_NO)
+			continue;
+		if ((entry != root && entry->looks == CLOSED_YES) ||
+		    looks_itself(shapes, search.found[i], &entry->shape) ||
+		    !add_tail_calls(shapes, &search, search.found[i], &entry->shape))
+			return true;
+	}
+	/* None of those that it leads to looks: of each of them the same is true. */
+	for (size_t i = 0; i < search.count; i++) {
+		entry_of(shapes, search.found[i], &entry);
+		entry->looks = CLOSED_NO;
+	}
+	return false;
 }
 
 /* ---- closed call trees ---- */
@@ -518,8 +558,6 @@ bool shapes_looks_at_return(struct shapes *shapes, const struct function *functi
  * the search.
  */
 
-enum { MOST_VISITED = 512 }; /* functions that one question may lead to */
-
 static bool is_closed_itself(const struct function_shape *shape)
 {
 	for (size_t i = 0; i < shape->exit_count; i++) {
@@ -529,11 +567,6 @@ static bool is_closed_itself(const struct function_shape *shape)
 	return shape->decoded && !shape->calls_indirectly && !shape->enters_kernel &&
 	       !shape->loads_stack_pointer;
 }
-
-struct search {
-	const struct function *found[MOST_VISITED];
-	size_t count;
-};
 
 /* Adds a function to look at, unless it was. False: the answer is no. */
 static bool reach(struct shapes *shapes, struct search *search, const struct function *function)

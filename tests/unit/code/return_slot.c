@@ -29,8 +29,8 @@ Test(return_slot, who_looks_and_who_does_not)
 		looking += looks;
 		others += !looks;
 	}
-	cr_assert_eq(looking, 11);
-	cr_assert_eq(others, 6);
+	cr_assert_eq(looking, 16);
+	cr_assert_eq(others, 8);
 	shapes_close(shapes);
 	symbol_table_close(&table);
 	object_close(&object);

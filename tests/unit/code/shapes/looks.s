@@ -85,6 +85,42 @@
 	ret
 	end looks_for_profiler
 
+	function looks_locked
+	lock xadd %rax, (%rsp)
+	ret
+	end looks_locked
+
+/* A circle of tail calls, which one of them leaves to what looks; in both orders. */
+	function looks_circle_a
+	test %edi, %edi
+	je looks_circle_b
+	jmp looks_reads
+	end looks_circle_a
+
+	function looks_circle_b
+	jmp looks_circle_a
+	end looks_circle_b
+
+	function looks_circle_c
+	jmp looks_circle_d
+	end looks_circle_c
+
+	function looks_circle_d
+	test %edi, %edi
+	je looks_circle_c
+	jmp looks_reads
+	end looks_circle_d
+
+	function else_circle_a
+	jmp else_circle_b
+	end else_circle_a
+
+	function else_circle_b
+	test %edi, %edi
+	je else_circle_a
+	ret
+	end else_circle_b
+
 	function else_plain
 	push %rbp
 	mov %rsp, %rbp
