@@ -115,11 +115,15 @@ rings() {
 [ $# -gt 0 ] || set -- calls manual escape overflow ${SCOPETRACE_LONG:+sweep rings}
 for shape in "$@"; do
 	case $shape in
-	calls) one calls "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE" "" "" ;;
+	calls)
+		one calls "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE" "" ""
+		one calls-uretprobe "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE" --returns=uretprobe ""
+		;;
 	manual) one manual "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE --manual" "" "" ;;
 	escape)
 		one escape "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE --escape 10" "" ""
 		one escape-plain "$PLAIN" "--threads $THREADS --calls 500 --rate 500 --escape 7" "" ""
+		one escape-uretprobe "$NOP5" "--threads $THREADS --calls $CALLS --rate $RATE --escape 10" --returns=uretprobe ""
 		;;
 	overflow) one overflow "$NOP5" "--threads 4 --calls 5000 --rate 0" "--ring-size 4096" --allow-ring-loss ;;
 	sweep | rings) "$shape" ;;
